@@ -1,0 +1,50 @@
+"""What every model endpoint is to the rest of the house."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from longshift.messages import AssistantMessage, Message
+from longshift.tools import ToolSpec
+from longshift.turns import Usage
+
+
+@dataclass(frozen=True)
+class Request:
+    """One model call."""
+
+    number: int
+    """The run's number of this model call, from 1."""
+    output_tokens: int
+    """Output tokens allowed in the reply."""
+    tools: Sequence[ToolSpec]
+    """The tools offered; empty for a wrap-up."""
+    messages: Callable[[], Awaitable[Sequence[Message]]]
+    """Reads the transcript to send. A replay never asks for it."""
+    own_id: Callable[[int], str]
+    """A call id of ours, unique in the run, for the call at a position in the reply."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One complete, valid turn as an endpoint parsed it."""
+
+    message: AssistantMessage
+    stop_reason: str
+    usage: Usage = field(default_factory=Usage)
+
+
+class Endpoint(Protocol):
+    """Sends one model call. Holds its connections; close it when the worker ends."""
+
+    async def send(self, request: Request) -> Reply:
+        """Send and parse.
+
+        Raises longshift.turns.CallFailed with a sanitised failure for everything that goes wrong outside, and lets
+        asyncio.CancelledError through.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Close connections."""
+        ...
