@@ -22,7 +22,9 @@ class Request:
     messages: Callable[[], Awaitable[Sequence[Message]]]
     """Reads the transcript to send. A replay never asks for it."""
     own_id: Callable[[int], str]
-    """A call id of ours, unique in the run, for the call at a position in the reply."""
+    """A call id of ours, unique in the run, for the call at a position in the reply, from 0."""
+    observe_malformed: bool = False
+    """The agent's `malformed_calls = "observe"`: a call whose arguments are no JSON object is marked, not refused."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Reply:
     message: AssistantMessage
     stop_reason: str
     usage: Usage = field(default_factory=Usage)
+    cost: int | None = None
+    """Micro-USD by the operator's price, rounded up; None where no price is given or the usage is unknown."""
 
 
 class Endpoint(Protocol):

@@ -1,0 +1,201 @@
+"""Endpoints as the operator describes them: what the worker's configuration may say, and what a call costs by it.
+
+Generated text never reaches this file's values, and no key stands in them: only the NAME of the environment variable
+that holds one. A bad value is a pydantic ValidationError that names the field and the remedy and never repeats the
+input, which may hold what must not be shown (a password in a URL, a key where a name belongs).
+"""
+
+import math
+import re
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    field_validator,
+    model_validator,
+)
+
+from longshift import jsontext
+from longshift.turns import Usage
+
+MAX_BODY_BYTES = 256 * 1024
+"""Bytes of a decoded reply accepted unless configured; a full turn of 4096 tokens is under 32 KiB."""
+
+
+def _no_boolean(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("must be a number, not true or false")
+    return value
+
+
+Seconds = Annotated[float, BeforeValidator(_no_boolean), Field(gt=0, allow_inf_nan=False)]
+CentsPerMillion = Annotated[float, BeforeValidator(_no_boolean), Field(ge=0, allow_inf_nan=False)]
+BodyBytes = Annotated[int, BeforeValidator(_no_boolean), Field(gt=0)]
+
+
+def _strict_json(value: JsonValue) -> JsonValue:
+    return jsontext.parse(jsontext.canonical(value))
+
+
+AuthoredJson = Annotated[JsonValue, AfterValidator(_strict_json)]
+Milliseconds = Annotated[int, Field(strict=True, ge=0)]
+
+
+class Configured(BaseModel):
+    """Base of what an operator or a test author writes: frozen, unknown fields are refused, input is never shown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
+
+
+class Price(Configured):
+    """What the operator pays for tokens."""
+
+    input_cents_per_million: CentsPerMillion
+    """US cents for a million input tokens, cached ones included."""
+    output_cents_per_million: CentsPerMillion
+    """US cents for a million output tokens."""
+
+
+class OpenAIConfig(Configured):
+    """A server of OpenAI-compatible chat completions: Ollama, vLLM, llama.cpp, OpenAI and others."""
+
+    kind: Literal["openai"] = "openai"
+    """The tag of this kind."""
+    url: str
+    """Base URL, such as http://127.0.0.1:11434/v1; `/chat/completions` is added to it."""
+    model: Annotated[str, Field(min_length=1)]
+    """The server's name for the model."""
+    timeout_seconds: Seconds = 120
+    """Seconds for the whole of one call, from the name look-up to the last byte of the reply."""
+    api_key_env: str | None = None
+    """NAME of the environment variable that holds the key; none: no key is sent."""
+    price: Price | None = None
+    """Prices in US cents; without them a call settles at the run's estimate."""
+    call_ids: Literal["server", "own"] = "server"
+    """`own`: each call gets an id of Longshift's, for servers that use the same ids again in every turn."""
+    max_body_bytes: BodyBytes = MAX_BODY_BYTES
+    """Bytes of a decoded reply; a larger one is refused while it is being read."""
+    output_limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    """The request's field for the output allowance; OpenAI's reasoning models refuse the older `max_tokens`."""
+    reasoning_effort: str | None = None
+    """Sent as it is where set; "none" keeps a thinking model on Ollama from spending the allowance on thought."""
+    temperature: Annotated[float, BeforeValidator(_no_boolean), Field(ge=0, allow_inf_nan=False)] | None = None
+    """Sampling temperature; none: the server's default."""
+    seed: Annotated[int, BeforeValidator(_no_boolean)] | None = None
+    """Sampling seed, for experiments that are to be repeated; none: the server's default."""
+
+    @field_validator("url")
+    @classmethod
+    def _base_url(cls, url: str) -> str:
+        try:
+            parts = urlsplit(url)
+            host, _ = parts.hostname, parts.port
+        except ValueError:
+            raise ValueError("is not a URL; give one such as http://127.0.0.1:11434/v1") from None
+        if parts.scheme not in ("http", "https") or not host or not re.fullmatch(r"[!-~]+", url):
+            raise ValueError("must be an http or https URL of plain ASCII, such as http://127.0.0.1:11434/v1")
+        if "@" in parts.netloc:
+            raise ValueError("must not hold a user name or password; name the key's variable in api_key_env")
+        if "?" in url or "#" in url:
+            raise ValueError("must have no query and no fragment")
+        url = url.rstrip("/")
+        if url.endswith("/chat/completions"):
+            raise ValueError("must be the base URL, which ends before /chat/completions")
+        return url
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _variable_name(cls, name: str | None) -> str | None:
+        if name is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise ValueError("must be the NAME of an environment variable, such as OPENAI_API_KEY, not the key itself")
+        return name
+
+
+class ReplayCall(Configured):
+    """One authored tool call."""
+
+    id: str | None = None
+    """The call's id; none or empty: Longshift makes one, as for a server that sends none."""
+    name: str
+    """The tool asked for; need not exist."""
+    arguments: AuthoredJson = None
+    """An object, or JSON text of one; anything else makes the turn invalid, as it would from a server."""
+
+
+class ReplayError(Configured):
+    """An authored failure, judged as the same HTTP status from a server would be."""
+
+    status: Annotated[int, Field(strict=True, ge=400, le=599)]
+    """HTTP status, 400 to 599."""
+    retry_after: Annotated[float, BeforeValidator(_no_boolean), Field(ge=0, allow_inf_nan=False)] | None = None
+    """Seconds the endpoint asks to wait."""
+
+
+class ReplayTurn(Configured):
+    """One authored answer: the N-th answers the run's model call number N."""
+
+    content: str = ""
+    """The turn's text."""
+    calls: tuple[ReplayCall, ...] = ()
+    """The calls it asks for."""
+    output_tokens: AuthoredJson = None
+    """Output tokens reported; any JSON, so that a nonsense report can be played too. None: not reported."""
+    input_tokens: AuthoredJson = None
+    """Input tokens reported, likewise."""
+    delay_ms: Milliseconds = 0
+    """Milliseconds the answer is held back."""
+    error: ReplayError | None = None
+    """A failure in place of a turn."""
+
+
+class ReplayConfig(Configured):
+    """Authored turns in place of a model, from a file or written here."""
+
+    kind: Literal["replay"] = "replay"
+    """The tag of this kind."""
+    file: Path | None = None
+    """A JSON file: a list of turns, or an object with one under `turns`."""
+    turns: tuple[ReplayTurn, ...] | None = None
+    """The turns themselves."""
+    timeout_seconds: Seconds | None = None
+    """Seconds after which a turn that is held back counts as timed out; none: never."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.file is None) == (self.turns is None):
+            raise ValueError("give either `file` or `turns`, and not both")
+        return self
+
+
+EndpointConfig = Annotated[OpenAIConfig | ReplayConfig, Field(discriminator="kind")]
+"""Any endpoint, told apart by `kind`."""
+
+
+def cost(usage: Usage, price: Price | None) -> int | None:
+    """What a call cost, in micro-USD, rounded up.
+
+    None where there is no price, or where a token count that it needs was not reported or makes no sense. A count
+    whose price is 0 is not needed. A US cent is 10,000 micro-USD, so cents per million tokens are hundredths of a
+    micro-USD per token.
+    """
+    if price is None or usage.invalid is not None:
+        return None
+    hundredths = Fraction(0)
+    for tokens, cents in (
+        (usage.input_tokens, price.input_cents_per_million),
+        (usage.output_tokens, price.output_cents_per_million),
+    ):
+        if cents == 0:
+            continue
+        if tokens is None:
+            return None
+        hundredths += tokens * Fraction(repr(cents))
+    return math.ceil(hundredths / 100)
