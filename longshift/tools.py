@@ -1,13 +1,42 @@
-"""Tools: how a function becomes one, and what the workflow knows of it."""
+"""Tools: how a typed function becomes one, what the workflow knows of it, and how it says that it failed.
 
-from typing import Literal
+What a tool may raise, and what the run makes of it:
 
-from pydantic import Field, JsonValue
+    ToolError               an error observation; its text reaches the model as it stands
+    ├── ToolRefused         recoverable: the model reads why and goes on
+    │   ├── ToolNotFound        no such record
+    │   └── ArgumentsRefused    raised before the handler: the arguments do not fit the schema
+    ├── ToolTransient       may pass: a read is tried again, an effect never
+    └── ToolFatal           nothing the model does can help: the run ends with TOOL_FATAL
 
+DeclarationRefused stands apart: a function that cannot become a tool, raised where it is declared.
+"""
+
+import inspect
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal, ParamSpec, TypeVar, cast, get_args, overload
+
+from pydantic import Field, JsonValue, ValidationError
+
+from longshift import jsontext
 from longshift.messages import Payload
+from longshift.signatures import Arguments, SignatureRefused, describe, read_signature
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 Kind = Literal["read", "effect"]
 """`read` only observes or computes; `effect` changes the world outside and is never run twice."""
+
+TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""The names that both OpenAI and Anthropic accept for a function."""
+MIN_BYTES = 256
+"""The smallest limit on an observation: below it the marker of a cut leaves no room for what was cut."""
+MAX_PROBLEMS = 10
+"""Bad arguments named in one refusal."""
 
 
 class ToolSpec(Payload):
@@ -24,3 +53,221 @@ class ToolSpec(Payload):
     """Bytes of an observation's value or message; a larger one is cut, whole in the journal."""
     repeatable: bool = False
     """Identical effects in one turn are meant, and each runs."""
+
+
+@dataclass(frozen=True)
+class ToolContext:
+    """What a handler may know of its call: a parameter with this annotation is given it and is no argument of the
+    model's."""
+
+    run_id: str
+    call_id: str
+    operation_id: str
+    """Stable for one effect, however often it is dispatched: the idempotency key for a service outside."""
+
+
+class ToolError(Exception):
+    """A tool failed and says so in its own words."""
+
+    kind: ClassVar[str] = "exception"
+
+
+class ToolRefused(ToolError):
+    """The tool will not do this; the text says why, and what it would do."""
+
+    kind = "refused"
+
+
+class ToolNotFound(ToolRefused):
+    """What the arguments point at does not exist."""
+
+    kind = "not_found"
+
+
+class ArgumentsRefused(ToolRefused):
+    """The arguments do not fit the tool's schema; the text names each bad one and what was expected."""
+
+    kind = "invalid_arguments"
+
+
+class ToolTransient(ToolError):
+    """A failure that may pass: a dropped connection, a service that is busy."""
+
+    kind = "transient"
+
+
+class ToolFatal(ToolError):
+    """Permission denied, bad credentials: another try meets the same wall."""
+
+    kind = "fatal"
+
+
+class DeclarationRefused(TypeError):
+    """The function cannot become a tool; the text names the tool, the parameter and the remedy."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tool(Generic[P, R]):
+    """A function that a model may call. Called directly it is still the plain function."""
+
+    spec: ToolSpec
+    handler: Callable[P, R]
+    """The function as it was written, sync or async."""
+    arguments: Arguments
+    """How a call's arguments are read."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run the function itself, unchecked."""
+        return self.handler(*args, **kwargs)
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the handler is awaited; if not, a worker runs it in a thread."""
+        return any(map(inspect.iscoroutinefunction, (self.handler, type(self.handler).__call__)))
+
+    def validate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The Python values of a call's JSON arguments. The handler does not run.
+
+        JSON is read strictly: a type is never coerced to another, except that a whole number is also a float.
+
+        Args:
+            arguments: the arguments object, JSON types only; not changed.
+
+        Returns:
+            A value for each argument that was given; the handler's own defaults stand for the others.
+
+        Raises:
+            ArgumentsRefused: they do not fit. Whatever a validator of the author's raises besides ValueError and
+                AssertionError comes through as it is.
+        """
+        try:
+            text = jsontext.canonical(dict(arguments))
+            jsontext.parse(text)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise ArgumentsRefused(f"{self.spec.name} did not run: the arguments are not JSON: {error}") from None
+        try:
+            return self.arguments.read(text)
+        except ValidationError as error:
+            problems = [_problem(self, details) for details in error.errors(include_url=False, include_context=False)]
+        more = [f"and {len(problems) - MAX_PROBLEMS} more"] if len(problems) > MAX_PROBLEMS else []
+        raise ArgumentsRefused(f"{self.spec.name} did not run: {'; '.join(problems[:MAX_PROBLEMS] + more)}")
+
+    def bind(self, arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+        """The keyword arguments to run the handler with: the validated ones, and `context` where it asks for it.
+
+        Raises ArgumentsRefused like `validate`.
+        """
+        values = self.validate(arguments)
+        if self.arguments.context is not None:
+            values[self.arguments.context] = context
+        return values
+
+
+@overload
+def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
+
+
+@overload
+def tool(
+    *,
+    kind: Kind = ...,
+    name: str | None = ...,
+    description: str | None = ...,
+    timeout_seconds: float = ...,
+    max_bytes: int = ...,
+    repeatable: bool = ...,
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+
+
+def tool(
+    function: Callable[P, R] | None = None,
+    /,
+    *,
+    kind: Kind = "effect",
+    name: str | None = None,
+    description: str | None = None,
+    timeout_seconds: float = 30,
+    max_bytes: int = 16_384,
+    repeatable: bool = False,
+) -> Tool[P, R] | Callable[[Callable[P, R]], Tool[P, R]]:
+    """Make a function with typed parameters a tool. Use it as `@tool` or as `@tool(kind="read")`.
+
+    The schema of the arguments comes from the types; their descriptions from `Annotated[..., Field(description=...)]`
+    or the docstring's Args section; the tool's description from the docstring's first paragraph.
+
+    Args:
+        function: sync or async, every parameter typed and to be given by name.
+        kind: `read` if it only observes or computes; `effect` if it changes anything outside.
+        name: what the model calls it, if not the function's name.
+        description: what the model is told of it, if not the docstring's first paragraph.
+        timeout_seconds: seconds one run of the handler may take.
+        max_bytes: bytes of an observation's value or message, at least MIN_BYTES; a larger one is cut.
+        repeatable: identical effects in one turn are meant, and each runs.
+
+    Raises:
+        DeclarationRefused: the function or an option cannot be used.
+    """
+
+    def declare(function: Callable[P, R]) -> Tool[P, R]:
+        called = name if name is not None else getattr(function, "__name__", "")
+        _check_options(called, kind, timeout_seconds, max_bytes)
+        try:
+            arguments = read_signature(function, ToolContext)
+        except SignatureRefused as refused:
+            raise DeclarationRefused(f"tool {called}: {refused}") from None
+        spec = ToolSpec(
+            name=called,
+            description=description if description is not None else describe(function),
+            parameters=arguments.schema,
+            kind=kind,
+            timeout_seconds=timeout_seconds,
+            max_bytes=max_bytes,
+            repeatable=repeatable,
+        )
+        return Tool(spec, function, arguments)
+
+    return declare if function is None else declare(function)
+
+
+def _check_options(name: str, kind: str, timeout_seconds: float, max_bytes: int) -> None:
+    if not isinstance(name, str) or not TOOL_NAME.fullmatch(name):
+        raise DeclarationRefused(
+            f"tool {name!r}: providers refuse this name; a tool's name is 1 to 64 letters, digits, _ or -; "
+            'give one with @tool(name="...")'
+        )
+    if kind not in get_args(Kind):
+        raise DeclarationRefused(f'tool {name}: kind must be "read" or "effect", not {kind!r}')
+    number = isinstance(timeout_seconds, (int, float)) and not isinstance(timeout_seconds, bool)
+    if not number or not math.isfinite(timeout_seconds) or timeout_seconds <= 0:
+        raise DeclarationRefused(
+            f"tool {name}: timeout_seconds must be a finite number of seconds above 0, not {timeout_seconds!r}"
+        )
+    if type(max_bytes) is not int or max_bytes < MIN_BYTES:
+        raise DeclarationRefused(f"tool {name}: max_bytes must be a whole number from {MIN_BYTES}, not {max_bytes!r}")
+
+
+def _problem(tool: Tool[..., Any], details: Any) -> str:
+    """One bad argument in words: where it is, what was expected and what was given."""
+    place = ".".join(str(part) for part in details["loc"])[:120] or "the arguments"
+    properties = cast("dict[str, dict[str, JsonValue]]", tool.spec.parameters["properties"])
+    match details["type"]:
+        case "missing":
+            expected = properties.get(place, {}).get("type")
+            return f"{place}: is missing" + (f", must be of type {expected}" if expected else "")
+        case "extra_forbidden" if len(details["loc"]) == 1:
+            return f"{place}: is no argument of it; the arguments are: {', '.join(properties) or 'none'}"
+        case "extra_forbidden":
+            return f"{place}: is not expected here"
+        case "value_error" | "assertion_error":
+            return f"{place}: {details['msg'].partition(', ')[2]}"
+        case _:
+            rule = details["msg"].replace("Input should", "must", 1)
+            return f"{place}: {rule}, not {_shown(details['input'])}"
+
+
+def _shown(value: object) -> str:
+    try:
+        text = jsontext.canonical(value)
+    except (TypeError, ValueError):
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 60 else text[:57] + "..."

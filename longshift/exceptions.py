@@ -1,0 +1,99 @@
+"""What becomes of an exception that a tool let out: its kind, and a message that is safe to show and to record.
+
+A tool's own words (ToolError) stand as they are. Of any other exception the model gets the type and the text, cut to
+a sane length, without the directories of a path and without what looks like a secret. No traceback, ever.
+"""
+
+import re
+
+from longshift.tools import ToolError
+
+MAX_MESSAGE = 1000
+"""Characters kept of the text of an exception that is not a tool's own."""
+MAX_PARTS = 3
+"""Exceptions of a group that are told of."""
+
+TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
+"""HTTP statuses that may pass by themselves."""
+FATAL_STATUS = frozenset({401, 403})
+"""HTTP statuses that say the credentials are bad or not enough."""
+TRANSIENT_TYPES = frozenset(
+    {
+        "builtins.ConnectionError",
+        "builtins.TimeoutError",
+        "httpx.NetworkError",
+        "httpx.RemoteProtocolError",
+        "httpx.TimeoutException",
+        "requests.exceptions.ConnectionError",
+        "requests.exceptions.Timeout",
+        "aiohttp.client_exceptions.ClientConnectionError",
+    }
+)
+"""Dropped connections and time-outs, by name, since their libraries are not imported here."""
+
+_SECRET_NAME = r"[\w-]{0,40}(?:api[-_]?key|authorization|credential|passwd|password|secret|token(?!s))[\w-]{0,40}"
+_SECRET_VALUE = r"(?:(?:bearer|basic)\s+)?(?:\"[^\"]*\"|'[^']*'|[^\s\"',;&)]+)"
+_KNOWN_KEYS = r"\b(?:sk|pk|rk|gh[opsu]|xox[abp]|glpat|hf)[-_][\w-]{8,}|\bAKIA[0-9A-Z]{16}\b|\beyJ[\w-]+\.[\w.-]+"
+_HIDDEN = (
+    (re.compile(rf"(?i)({_SECRET_NAME}[\"']?\s*[:=]\s*){_SECRET_VALUE}"), r"\1***"),
+    (re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}"), r"\1 ***"),
+    (re.compile(_KNOWN_KEYS), "***"),
+    (re.compile(r"://[^\s/@]+@"), "://***@"),
+)
+"""What looks like a secret (named, in a header, of a known shape, in a URL), and what stands in its place."""
+
+_PATHS = (
+    re.compile(r"(?<=[\"'])(?:file://)?~?/(?:[^\"'/\n]+/)+(?=[^\"'/\n]*[\"'])"),
+    re.compile(r"(?<![\w/.<-])(?:file://)?~?/(?:[\w.@+~-]+/)+"),
+    re.compile(r"(?<!\w)[A-Za-z]:\\(?:[^\\\s\"'<>|]+\\)+"),
+)
+"""The directories of an absolute path; the file's own name is kept."""
+
+
+def from_exception(exception: BaseException) -> tuple[str, str]:
+    """The kind and the message of the observation that `exception` becomes."""
+    if isinstance(exception, ToolError):
+        return exception.kind, _text_of(exception) or type(exception).__name__
+    if isinstance(exception, BaseExceptionGroup):
+        parts = [from_exception(part) for part in exception.exceptions[:MAX_PARTS]]
+        kinds = {kind for kind, _ in parts}
+        return kinds.pop() if len(kinds) == 1 else "exception", "; ".join(message for _, message in parts)
+    # Cut before the patterns run, too: a text of megabytes must not cost seconds.
+    text = _scrubbed(_text_of(exception)[: 4 * MAX_MESSAGE]).strip()
+    name = type(exception).__name__
+    message = f"{name}: {text}" if text else name
+    return _kind(exception), message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 3] + "..."
+
+
+def _kind(exception: BaseException) -> str:
+    names = {f"{cls.__module__}.{cls.__qualname__}" for cls in type(exception).__mro__}
+    status = _status(exception)
+    if isinstance(exception, PermissionError) or status in FATAL_STATUS:
+        return "fatal"
+    return "transient" if names & TRANSIENT_TYPES or status in TRANSIENT_STATUS else "exception"
+
+
+def _status(exception: BaseException) -> int | None:
+    """The HTTP status an exception carries where httpx, requests, aiohttp, urllib and provider SDKs put it."""
+    try:
+        response = getattr(exception, "response", None)
+        found = [getattr(response, "status_code", None)]
+        found += [getattr(exception, name, None) for name in ("status_code", "status")]
+    except Exception:  # a property of a foreign exception may raise anything
+        return None
+    return next((status for status in found if type(status) is int), None)
+
+
+def _text_of(exception: BaseException) -> str:
+    try:
+        return str(exception)
+    except Exception:  # a foreign __str__ may raise anything
+        return ""
+
+
+def _scrubbed(text: str) -> str:
+    for pattern, instead in _HIDDEN:
+        text = pattern.sub(instead, text)
+    for pattern in _PATHS:
+        text = pattern.sub(".../", text)
+    return text
