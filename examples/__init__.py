@@ -1,0 +1,1 @@
+"""Examples that run: each is an agent with its tools, and imports `longshift` only."""

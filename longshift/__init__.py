@@ -1,0 +1,36 @@
+"""Longshift: long, unattended agent shifts. This is what the author of an agent and its tools needs."""
+
+from longshift.agent import Agent
+from longshift.episode import EpisodeReport, validate_episode
+from longshift.limits import Limits
+from longshift.status import Status
+from longshift.tools import (
+    ArgumentsRefused,
+    DeclarationRefused,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolFatal,
+    ToolNotFound,
+    ToolRefused,
+    ToolTransient,
+    tool,
+)
+
+__all__ = [
+    "Agent",
+    "ArgumentsRefused",
+    "DeclarationRefused",
+    "EpisodeReport",
+    "Limits",
+    "Status",
+    "Tool",
+    "ToolContext",
+    "ToolError",
+    "ToolFatal",
+    "ToolNotFound",
+    "ToolRefused",
+    "ToolTransient",
+    "tool",
+    "validate_episode",
+]

@@ -59,9 +59,11 @@ def whole_text(text: str, notes: set[str]) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        notes.add("Text that is not Unicode stands here as U+FFFD.")
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return str(text)
+        joined = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        if joined.count("\ufffd") > text.count("\ufffd"):
+            notes.add("Text that is not Unicode stands here as U+FFFD.")
+        return joined
+    return text
 
 
 def _plain(value: Any, notes: set[str], around: tuple[int, ...]) -> JsonValue:
@@ -84,7 +86,7 @@ def _plain(value: Any, notes: set[str], around: tuple[int, ...]) -> JsonValue:
 def _container(value: Any, notes: set[str], around: tuple[int, ...]) -> JsonValue:
     if id(value) in around:
         raise NoJsonForm(f"a {_type(value)} holds itself")
-    if len(around) > MAX_LEVELS:
+    if len(around) >= MAX_LEVELS:
         raise NoJsonForm(f"it is nested deeper than {MAX_LEVELS} levels")
     inside = (*around, id(value))
     match value:
