@@ -1,0 +1,46 @@
+"""How an activity fails: the one place where errors of ours become Temporal failures with a retry posture.
+
+A known outcome is returned or reported with a typed failure that the platform does not retry; only a read that may
+run again, and journal work, which is idempotent, are left to the platform's retries.
+"""
+
+from temporalio.exceptions import ApplicationError
+
+from longshift import contracts
+from longshift.contracts import InputRefused
+from longshift.turns import ModelFailure
+
+
+def model_failed(failure: ModelFailure) -> ApplicationError:
+    """A model call that brought no turn. The workflow decides on another attempt, since each must be admitted."""
+    return ApplicationError(failure.message, failure, type=contracts.MODEL_FAILURE, non_retryable=True)
+
+
+def input_refused(refused: InputRefused) -> ApplicationError:
+    """A run that cannot start. Final: its input stays what it is."""
+    return ApplicationError(str(refused), type=contracts.INPUT_REFUSED, non_retryable=True)
+
+
+def read_failed(message: str) -> ApplicationError:
+    """A read that may be tried again."""
+    return ApplicationError(message, type=contracts.TOOL_TRANSIENT)
+
+
+def tool_missing(message: str) -> ApplicationError:
+    """A tool that the run recorded and this worker does not have."""
+    return ApplicationError(message, type="ToolMissing", non_retryable=True)
+
+
+def outcome_unknown(message: str) -> ApplicationError:
+    """An effect that may have happened. Final: it is never tried again by the platform."""
+    return ApplicationError(message, type=contracts.OUTCOME_UNKNOWN, non_retryable=True)
+
+
+def journal_away(message: str) -> ApplicationError:
+    """Journal work that is tried again until its time is up."""
+    return ApplicationError(message, type="JournalUnavailable")
+
+
+def journal_differs(message: str) -> ApplicationError:
+    """The journal does not hold what the workflow carries. Final: trying again finds the same."""
+    return ApplicationError(message, type="JournalMismatch", non_retryable=True)

@@ -1,0 +1,62 @@
+"""What a run starts with: the agent it names, its limits, its endpoint, and the first messages of its transcript."""
+
+from collections.abc import Mapping
+
+from endpoints.config import EndpointConfig, OpenAIConfig
+from longshift.agent import Agent
+from longshift.contracts import EndpointFacts, InputRefused, RunInput, RunSpec
+from longshift.episode import validate_episode
+from longshift.messages import Message, SystemMessage, UserMessage
+
+
+def resolve(
+    given: RunInput, agents: Mapping[str, Agent], endpoints: Mapping[str, EndpointConfig], heartbeat_seconds: float
+) -> RunSpec:
+    """What the run works with.
+
+    Raises InputRefused for a name that this worker does not know.
+    """
+    agent = agents.get(given.agent)
+    if agent is None:
+        raise InputRefused({"agent": _unknown("agent", given.agent, agents)})
+    name = given.endpoint or agent.endpoint
+    config = endpoints.get(name)
+    if config is None:
+        raise InputRefused({"endpoint": _unknown("endpoint", name, endpoints)})
+    spec = agent.spec()
+    spec = spec.model_copy(update={"limits": spec.limits.changed(given.limits)})
+    facts = EndpointFacts(
+        name=name,
+        kind=config.kind,
+        model=config.model if isinstance(config, OpenAIConfig) else config.kind,
+        timeout_seconds=config.timeout_seconds,
+    )
+    return RunSpec(agent=spec, endpoint=facts, heartbeat_seconds=heartbeat_seconds, notes=_notes(spec.limits.estimate, config))
+
+
+def opening(given: RunInput, spec: RunSpec) -> tuple[Message, ...]:
+    """The first messages: the agent's system prompt, unless the caller gives one, then the task or the caller's own.
+
+    Raises InputRefused for messages that a model cannot be asked to go on from.
+    """
+    asked: tuple[Message, ...] = given.messages or (UserMessage(content=given.task or ""),)
+    own = asked[0].role == "system" or not spec.agent.system
+    messages = asked if own else (SystemMessage(content=spec.agent.system), *asked)
+    report = validate_episode(messages)
+    if report.problem is not None:
+        raise InputRefused({"messages": str(report.problem)})
+    if report.unanswered:
+        raise InputRefused({"messages": f"the call {report.unanswered[0]} has no observation; add it, or leave the call out"})
+    if messages[-1].role not in ("user", "tool"):
+        raise InputRefused({"messages": "nothing is asked; end with a user's message"})
+    return messages
+
+
+def _notes(estimate: int, config: EndpointConfig) -> tuple[str, ...]:
+    if isinstance(config, OpenAIConfig) and config.price is None and not estimate:
+        return ("model_budget_cents can never bind: the endpoint has no price and estimated_call_cents is 0",)
+    return ()
+
+
+def _unknown(what: str, name: str, known: Mapping[str, object]) -> str:
+    return f"no {what} {name[:80]!r} on this worker; it knows: {', '.join(sorted(known)) or 'none'}"

@@ -1,0 +1,262 @@
+"""The activities of a run, one I/O step each, as methods of an object that holds their clients."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from temporalio import activity
+
+from activities import failures
+from activities.heartbeat import heartbeating
+from activities.opening import opening, resolve
+from endpoints.base import Endpoint, Reply, Request
+from endpoints.config import EndpointConfig
+from longshift import contracts, observations
+from longshift.agent import Agent
+from longshift.contracts import (
+    CalledModel,
+    CallModel,
+    CloseRun,
+    InputRefused,
+    OpenedRun,
+    OpenRun,
+    RanTool,
+    RunSpec,
+    RunTool,
+)
+from longshift.messages import AssistantMessage, ToolMessage, record
+from longshift.tools import Tool, ToolContext
+from longshift.turns import CallFailed, ModelFailure, Turn
+from store.errors import JournalMismatch, JournalUnavailable
+from store.journal import Answered, Failed, Journal, Lost
+
+SETTLE_PAUSE_SECONDS = 1.0
+"""Seconds between attempts to record a reply that was paid for while the journal is away."""
+
+
+class Activities:
+    """All activities of the worker. Nothing here decides whether a step may happen or what ends a run."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        agents: Mapping[str, Agent],
+        endpoints: Mapping[str, Endpoint],
+        endpoint_configs: Mapping[str, EndpointConfig],
+        heartbeat_seconds: float,
+    ) -> None:
+        self._journal = journal
+        self._agents = agents
+        self._endpoints = endpoints
+        self._endpoint_configs = endpoint_configs
+        self._heartbeat_seconds = heartbeat_seconds
+
+    def all(self) -> list[Callable[..., Any]]:
+        """The activities to register with a worker."""
+        return [self.open_run, self.call_model, self.run_tool, self.close_run]
+
+    @activity.defn(name=contracts.OPEN_RUN)
+    async def open_run(self, request: OpenRun) -> OpenedRun:
+        """Resolve the agent and begin the journal. Harmless when repeated."""
+        async with heartbeating():
+            try:
+                spec = resolve(request.given, self._agents, self._endpoint_configs, self._heartbeat_seconds)
+                messages = opening(request.given, spec)
+            except InputRefused as refused:
+                raise failures.input_refused(refused) from None
+            try:
+                await self._journal.open_run(request.run_id, spec, messages, request.started_at)
+            except JournalMismatch as error:
+                raise failures.input_refused(InputRefused({"run_id": str(error)})) from None
+            except JournalUnavailable as error:
+                raise failures.journal_away(str(error)) from None
+            return OpenedRun(spec=spec, opening=tuple(record(message) for message in messages))
+
+    @activity.defn(name=contracts.CALL_MODEL)
+    async def call_model(self, request: CallModel) -> CalledModel:
+        """Send one admitted model call, unless the journal knows that it was sent before."""
+        async with heartbeating():
+            try:
+                begun = await self._journal.begin_model_call(request, _sender(), time.time())
+                if isinstance(begun, Answered):
+                    return CalledModel(turn=begun.turn)
+                if isinstance(begun, Failed | Lost):
+                    raise failures.model_failed(begun.failure)
+                spec = await self._journal.spec(request.run_id)
+            except JournalMismatch as error:
+                failure = ModelFailure(kind="journal", message=str(error), transient=False)
+                raise failures.model_failed(failure) from None
+            except JournalUnavailable as error:
+                failure = ModelFailure(kind="journal", message=str(error), transient=True)
+                raise failures.model_failed(failure) from None
+            began = time.monotonic()
+            try:
+                reply = await self._send(request, spec)
+            except CallFailed as failed:
+                failure = failed.failure.model_copy(update={"milliseconds": _milliseconds(began)})
+                await self._settle(
+                    lambda: self._journal.fail_model_call(request.run_id, request.number, failure, time.time())
+                )
+                raise failures.model_failed(failure) from None
+            turn = Turn(
+                reply=record(reply.message),
+                stop_reason=reply.stop_reason,
+                usage=reply.usage,
+                cost=reply.cost,
+                milliseconds=_milliseconds(began),
+            )
+            message: AssistantMessage = reply.message
+            await self._settle(
+                lambda: self._journal.settle_model_call(request.run_id, request.number, message, turn, time.time())
+            )
+            return CalledModel(turn=turn)
+
+    @activity.defn(name=contracts.RUN_TOOL)
+    async def run_tool(self, request: RunTool) -> RanTool:
+        """Run one admitted tool call and put its observation into the journal."""
+        async with heartbeating():
+            try:
+                return await self._run_tool(request)
+            except JournalMismatch as error:
+                raise failures.journal_differs(str(error)) from None
+            except JournalUnavailable as error:
+                raise failures.journal_away(str(error)) from None
+
+    @activity.defn(name=contracts.CLOSE_RUN)
+    async def close_run(self, request: CloseRun) -> None:
+        """Record the end of a run. Harmless when repeated."""
+        async with heartbeating():
+            try:
+                await self._journal.close_run(request, time.time())
+            except JournalMismatch as error:
+                raise failures.journal_differs(str(error)) from None
+            except JournalUnavailable as error:
+                raise failures.journal_away(str(error)) from None
+
+    async def _send(self, request: CallModel, spec: RunSpec) -> Reply:
+        endpoint = self._endpoints.get(request.endpoint)
+        if endpoint is None:
+            text = f"this worker knows no endpoint {request.endpoint}; name it in its configuration"
+            raise CallFailed(ModelFailure(kind="internal", message=text, transient=False))
+        try:
+            return await endpoint.send(
+                Request(
+                    number=request.number,
+                    output_tokens=request.output_tokens,
+                    tools=spec.agent.tools if request.tools else (),
+                    messages=lambda: self._journal.transcript(request.run_id, request.head),
+                    own_id=lambda position: f"ls-{request.number}-{position}",
+                    observe_malformed=spec.agent.malformed_calls == "observe",
+                )
+            )
+        except (JournalMismatch, JournalUnavailable) as error:
+            raise CallFailed(ModelFailure(kind="internal", message=str(error), transient=True)) from None
+        except CallFailed:
+            raise
+        except Exception as error:  # a bug in an endpoint must not cost the run its retry posture
+            activity.logger.exception("endpoint %s failed unexpectedly", request.endpoint)
+            text = f"the endpoint {request.endpoint} failed with {type(error).__name__}; the worker's log has more"
+            raise CallFailed(ModelFailure(kind="internal", message=text, transient=False)) from None
+
+    async def _settle(self, write: Callable[[], Any]) -> None:
+        """Record what a model call came to. It may have been paid for, so a journal that is away is waited for."""
+        while True:
+            try:
+                await write()
+                return
+            except JournalUnavailable as error:
+                activity.logger.warning("the journal is away, a reply waits for it: %s", error)
+                await asyncio.sleep(SETTLE_PAUSE_SECONDS)
+
+    async def _run_tool(self, request: RunTool) -> RanTool:
+        if request.repeat_of is not None:
+            return await self._tell_again(request, request.repeat_of)
+        tool = self._tool(request)
+        effect = tool.spec.kind == "effect"
+        place = (request.run_id, request.model_call, request.position)
+        attempt = activity.info().attempt
+        if effect:
+            if attempt > 1 or not await self._journal.begin_tool_call(*place, request.call, "effect", attempt, time.time()):
+                return await self._stored_effect(request)
+        elif attempt > 1:
+            stored = await self._journal.stored_observation(*place)
+            if stored is not None:
+                message, milliseconds, fatal = stored
+                return RanTool(observation=record(message), milliseconds=milliseconds, fatal=fatal)
+        arguments = request.call.arguments
+        if request.call.arguments_sha256 is not None:
+            arguments = (await self._journal.tool_call(*place)).arguments
+        context = ToolContext(
+            run_id=request.run_id,
+            call_id=request.call.id,
+            operation_id=f"{request.run_id}/{request.model_call}/{request.position}/{request.call.id}",
+        )
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(tool.spec.timeout_seconds):
+                seen = await observations.observe(tool, arguments, context, asyncio.to_thread)
+            content, whole, kind = seen.content, seen.whole, seen.kind
+        except TimeoutError:
+            text = f"{tool.spec.name} took longer than its {tool.spec.timeout_seconds:g} seconds"
+            if effect:
+                raise failures.outcome_unknown(text) from None
+            content = whole = observations.error("timeout", text)
+            kind = "timeout"
+        if kind == "transient" and not effect:
+            raise failures.read_failed(content)
+        return await self._observed(request, content, whole, _milliseconds(began), fatal=kind == "fatal")
+
+    async def _observed(
+        self, request: RunTool, content: str, whole: str, milliseconds: int, *, fatal: bool = False
+    ) -> RanTool:
+        """Put an observation into the journal; the first one that stood there is the one that counts."""
+        message = ToolMessage(call_id=request.call.id, name=request.call.name, content=content)
+        kept = await self._journal.settle_tool_call(
+            request.run_id,
+            request.model_call,
+            request.position,
+            request.call,
+            message,
+            whole=None if whole == content else whole,
+            milliseconds=milliseconds,
+            fatal=fatal,
+            attempt=activity.info().attempt,
+            now=time.time(),
+        )
+        return RanTool(observation=record(kept), milliseconds=milliseconds, fatal=fatal)
+
+    async def _tell_again(self, request: RunTool, earlier: tuple[int, int]) -> RanTool:
+        stored = await self._journal.stored_observation(request.run_id, *earlier)
+        returned = stored[0].content if stored else "an observation that stands above"
+        text = (
+            f"this exact call was already made and is not made again; it returned: {returned}. "
+            "Use that, or try another approach."
+        )
+        content = observations.error("repeated", text)
+        return await self._observed(request, content, content, 0)
+
+    async def _stored_effect(self, request: RunTool) -> RanTool:
+        """An effect that was dispatched before: what is known of it, and never a second run."""
+        stored = await self._journal.stored_observation(request.run_id, request.model_call, request.position)
+        if stored is None:
+            raise failures.outcome_unknown(f"{request.call.name} was begun before and its outcome was not recorded")
+        message, milliseconds, fatal = stored
+        return RanTool(observation=record(message), milliseconds=milliseconds, fatal=fatal)
+
+    def _tool(self, request: RunTool) -> Tool[..., Any]:
+        agent = self._agents.get(request.agent)
+        for tool in agent.tools if agent else ():
+            if tool.spec.name == request.call.name:
+                return tool
+        text = f"this worker has no tool {request.call.name} for agent {request.agent}, which the run started with"
+        raise failures.tool_missing(text)
+
+
+def _sender() -> str:
+    info = activity.info()
+    return f"{info.workflow_run_id}/{info.activity_id}"
+
+
+def _milliseconds(began: float) -> int:
+    return int((time.monotonic() - began) * 1000)

@@ -1,0 +1,169 @@
+"""Admission: whether the next step may begin, in the order of the rules, and why not.
+
+Every rule that can end a run before a step stands in this file; the rules for what came back stand in
+judgement.py. All of them are plain functions of the state and a clock that is handed in.
+"""
+
+from dataclasses import dataclass
+
+from longshift.limits import cents
+from longshift.messages import UserMessage, Weight, weigh
+from longshift.state import RunState
+from longshift.status import WAITABLE, Status
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A final answer."""
+
+    text: str
+    whole: Weight | None = None
+    """Set where the text stands here cut."""
+
+
+@dataclass(frozen=True)
+class End:
+    """The run ends, and why."""
+
+    status: Status
+    detail: str
+    answer: Answer | None = None
+    partial: str | None = None
+    """The report of a wrap-up."""
+
+
+@dataclass(frozen=True)
+class Hold:
+    """The run waits, at most until the deadline, for something from outside."""
+
+    reason: str
+    """What it waits for, in words."""
+    remedy: str
+    """What a person can do."""
+    status: Status | None = None
+    """The limit that holds it, if one does."""
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """A model call may begin."""
+
+    output_tokens: int
+    seconds: float
+    """Seconds the call may take at most."""
+    appending: tuple[UserMessage, ...] = ()
+    """Messages to append first: users' messages that waited, and the notice of a wrap-up."""
+    wrap_up: Status | None = None
+    """Set for the last call that the limits leave, which is sent without tools: the limit it will end by."""
+
+
+def stopped(state: RunState) -> End | None:
+    """The end by a stop request, if there is one."""
+    if state.stop is None:
+        return None
+    how = "the workflow was cancelled" if state.stop.cancelled else f"a stop ({state.stop.mode}) was requested"
+    return End(Status.STOP_REQUESTED, f"{how}{': ' + state.stop.reason if state.stop.reason else ''}")
+
+
+def out_of_time(state: RunState, now: float) -> End | None:
+    """The end by the deadline, or by the working time."""
+    used = now - state.started_at
+    if used >= state.limits.seconds:
+        return End(Status.TIME_LIMIT, f"{used:.1f} of {state.limits.seconds:g} seconds passed")
+    allowed = state.limits.working_seconds
+    worked = state.working_milliseconds / 1000
+    if allowed is not None and worked >= allowed:
+        return End(Status.TIME_LIMIT, f"{worked:.1f} of {allowed:g} working seconds used")
+    return None
+
+
+def _paused(state: RunState) -> Hold | None:
+    return Hold("paused", "resume it, or stop it") if state.paused else None
+
+
+def before_model_call(state: RunState, now: float) -> Allowance | Hold | End:
+    """Stop requested? Out of time? Paused? Then the limits, in order. Pure: counters advance with the call."""
+    barred = stopped(state) or out_of_time(state, now) or _paused(state)
+    if barred:
+        return barred
+    wrap_up = _last_call(state)
+    appending = [UserMessage(content=text) for text in state.tells]
+    if wrap_up and not state.wrapped_up:
+        appending.append(UserMessage(content=_notice(state, wrap_up)))
+    reached = _limit_reached(state, [weigh(message) for message in appending])
+    if reached:
+        return held(state, reached)
+    return Allowance(_tokens_allowed(state), seconds_allowed(state, now), tuple(appending), wrap_up)
+
+
+def before_tool_call(state: RunState, now: float) -> Hold | End | None:
+    """Whether the next tool call of an accepted batch may begin; None when it may."""
+    return stopped(state) or out_of_time(state, now) or _paused(state)
+
+
+def held(state: RunState, end: End) -> Hold | End:
+    """With `on_limit = "wait"`, the limits that can be raised hold the run instead of ending it."""
+    if state.limits.on_limit == "wait" and end.status in WAITABLE:
+        return Hold(f"{end.status}: {end.detail}", "raise the limit, or stop it", end.status)
+    return end
+
+
+def _limit_reached(state: RunState, appending: list[Weight]) -> End | None:
+    limits = state.limits
+    if state.model_calls >= limits.model_calls:
+        return End(Status.MODEL_CALL_LIMIT, f"{state.model_calls} of {limits.model_calls} model calls used")
+    context = state.context_bytes_with(appending)
+    if context > limits.context_bytes:
+        return End(Status.CONTEXT_LIMIT, f"the next call needs {context} of {limits.context_bytes} context bytes")
+    if _tokens_allowed(state) <= 0:
+        used, total = state.output_tokens, limits.total_output_tokens
+        return End(Status.TOKEN_LIMIT, f"{used} of {total} output tokens used")
+    if state.exposure + limits.estimate > limits.budget:
+        would = cents(state.exposure + limits.estimate)
+        budget = f"{would} of {cents(limits.budget)} cents"
+        return End(Status.MODEL_COST_LIMIT, f"the next call would bring the exposure to {budget}")
+    return None
+
+
+def _tokens_allowed(state: RunState) -> int:
+    return min(state.limits.output_tokens, state.limits.total_output_tokens - state.output_tokens)
+
+
+def seconds_allowed(state: RunState, now: float) -> float:
+    """Seconds the next step may work: until the deadline, and no longer than the working time that is left."""
+    left = state.seconds_left(now)
+    if state.limits.working_seconds is not None:
+        left = min(left, state.limits.working_seconds - state.working_milliseconds / 1000)
+    return left
+
+
+def _last_call(state: RunState) -> Status | None:
+    """The limit that leaves only one more model call, where the run wraps up.
+
+    For the output tokens the last call is the first that may use up the rest, since none knows what it will use.
+    """
+    limits = state.limits
+    if not limits.wrap_up or limits.on_limit == "wait":
+        return None
+    if state.model_calls == limits.model_calls - 1:
+        return Status.MODEL_CALL_LIMIT
+    if state.tool_calls >= limits.tool_calls:
+        return Status.TOOL_LIMIT
+    if state.model_calls and limits.total_output_tokens - state.output_tokens <= limits.output_tokens:
+        return Status.TOKEN_LIMIT
+    if limits.estimate and state.exposure + 2 * limits.estimate > limits.budget:
+        return Status.MODEL_COST_LIMIT
+    return None
+
+
+def _notice(state: RunState, limit: Status) -> str:
+    figures = {
+        Status.MODEL_CALL_LIMIT: f"{state.model_calls} of {state.limits.model_calls} model calls are used",
+        Status.TOOL_LIMIT: f"{state.tool_calls} of {state.limits.tool_calls} tool calls are used",
+        Status.TOKEN_LIMIT: f"{state.output_tokens} of {state.limits.total_output_tokens} output tokens are used",
+        Status.MODEL_COST_LIMIT: f"{cents(state.exposure)} of {cents(state.limits.budget)} cents are reserved or spent",
+    }
+    return (
+        f"Notice: {figures[limit]}, so this is the last reply of this run. No tool can be called any more. "
+        "Report what was done, what was found and what is left open."
+    )

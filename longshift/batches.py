@@ -1,0 +1,91 @@
+"""Batches: what becomes of each call of an accepted batch, and which of them run side by side."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from longshift import jsontext
+from longshift.agent import AgentSpec
+from longshift.messages import ToolCall, ToolMessage
+from longshift.observations import error
+from longshift.repeats import Repetition, key_of
+from longshift.tools import ToolSpec
+
+MAX_SIDE_BY_SIDE = 8
+"""Reads of one run in flight at once. Bounds what one workflow task schedules: Temporal refuses one past 4 MiB."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One call of a batch and what is to be done for it."""
+
+    position: int
+    call: ToolCall
+    tool: ToolSpec | None
+    """None: there is no such tool."""
+    repeat_of: tuple[int, int] | None = None
+    """No handler runs; the run is told what this call of its own returned."""
+    observation: ToolMessage | None = None
+    """The observation, where the workflow knows it already and nothing is dispatched."""
+    fatal: bool = False
+    """Its observation ends the run."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether it runs by itself, after everything before it and before everything after it."""
+        return self.tool is not None and self.tool.kind == "effect" and not self.observation and not self.repeat_of
+
+
+def plan(agent: AgentSpec, calls: Sequence[ToolCall], said: Sequence[Repetition]) -> list[Planned]:
+    """What is to be done for each call, in order."""
+    tools = {tool.name: tool for tool in agent.tools}
+    effects: set[str] = set()
+    planned = []
+    for position, (call, repetition) in enumerate(zip(calls, said, strict=True)):
+        tool = tools.get(call.name)
+        observation = None
+        if tool is None:
+            known = ", ".join(sorted(tools)) or "none"
+            observation = _refusal(call, "unknown_tool", f"there is no tool {_shown(call.name)}; the tools are: {known}")
+        elif call.malformed is not None:
+            text = f"the arguments must be one JSON object; this was sent: {call.malformed}"
+            observation = _refusal(call, "invalid_arguments", text)
+        elif tool.kind == "effect" and not tool.repeatable:
+            if key_of(call) in effects:
+                observation = _refusal(call, "repeated", "identical call in the same turn, not executed")
+            effects.add(key_of(call))
+        planned.append(
+            Planned(
+                position,
+                call,
+                tool,
+                repeat_of=None if observation else repetition.told,
+                observation=observation,
+                fatal=tool is None and agent.unknown_tool == "fatal",
+            )
+        )
+    return planned
+
+
+def portions(planned: Sequence[Planned]) -> list[list[Planned]]:
+    """The batch in the order it runs: neighbouring reads together, at most MAX_SIDE_BY_SIDE, an effect alone."""
+    cut: list[list[Planned]] = []
+    for item in planned:
+        together = cut and not item.alone and not cut[-1][-1].alone and len(cut[-1]) < MAX_SIDE_BY_SIDE
+        if together:
+            cut[-1].append(item)
+        else:
+            cut.append([item])
+    return cut
+
+
+def failed(call: ToolCall, kind: str, message: str) -> ToolMessage:
+    """The observation of a call whose dispatch failed, where the workflow must say so."""
+    return _refusal(call, kind, message)
+
+
+def _refusal(call: ToolCall, kind: str, message: str) -> ToolMessage:
+    return ToolMessage(call_id=call.id, name=call.name, content=error(kind, message))
+
+
+def _shown(name: str) -> str:
+    return jsontext.canonical(name if len(name) <= 80 else name[:77] + "...")

@@ -1,0 +1,280 @@
+"""What crosses between client, workflow and activities: names, one request and one result for each activity.
+
+A transcript never crosses: it goes by reference, as the head of its chain and the few entries that are new.
+"""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from longshift import jsontext
+from longshift.agent import AgentSpec
+from longshift.chain import Head
+from longshift.limits import Limits, LimitsRefused, cents
+from longshift.messages import Message, Payload, Recorded, ToolCall, Weight
+from longshift.status import Status
+from longshift.turns import Turn
+
+WORKFLOW = "agent_run"
+OPEN_RUN = "open_run"
+CALL_MODEL = "call_model"
+RUN_TOOL = "run_tool"
+CLOSE_RUN = "close_run"
+
+STOP = "stop"
+PAUSE = "pause"
+RESUME = "resume"
+SET_LIMITS = "set_limits"
+TELL = "tell"
+STATE = "state"
+
+INPUT_REFUSED = "InputRefused"
+"""Failure type of a run that could not start; not an end status, since no shift began."""
+MODEL_FAILURE = "ModelFailure"
+"""Failure type of a model call that brought no turn; its one detail is a longshift.turns.ModelFailure."""
+TOOL_TRANSIENT = "ToolTransient"
+"""Failure type of a read that may be tried again by the platform."""
+OUTCOME_UNKNOWN = "OutcomeUnknown"
+"""Failure type of an effect's dispatch that refused to run because it may have run before."""
+
+MAX_INPUT_BYTES = 256 * 1024
+"""Bytes of a run's input, a signal or an update that are accepted; Temporal refuses a payload past 2 MiB."""
+
+
+class InputRefused(ValueError):
+    """A run's input is bad. `problems` maps each field to what is wrong with it and the remedy."""
+
+    def __init__(self, problems: dict[str, str]) -> None:
+        self.problems = problems
+        super().__init__("; ".join(f"{name}: {text}" for name, text in problems.items()))
+
+
+class RunInput(BaseModel):
+    """What a person gives to start a run. Unknown fields are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    agent: str
+    """Name of an agent that the workers know."""
+    task: str | None = None
+    """The user's message; the agent's system prompt goes before it."""
+    messages: tuple[Message, ...] = ()
+    """Instead of a task: the whole opening of the transcript."""
+    limits: dict[str, JsonValue] = Field(default_factory=dict)
+    """Limits that differ from the agent's, by name."""
+    endpoint: str | None = None
+    """Name of an endpoint that the workers know, instead of the agent's."""
+
+
+def read_input(args: tuple[Any, ...]) -> RunInput:
+    """The run's input from whatever a workflow was started with.
+
+    Raises InputRefused, naming every bad field.
+    """
+    if len(args) != 1 or not isinstance(args[0], dict):
+        example = '{"agent": "shop", "task": "..."}'
+        raise InputRefused({"input": f"must be exactly one JSON object, like {example}"})
+    try:
+        jsontext.check(args[0])
+        size = jsontext.size(jsontext.canonical(args[0]))
+    except ValueError as error:
+        raise InputRefused({"input": str(error)}) from None
+    if size > MAX_INPUT_BYTES:
+        raise InputRefused({"input": f"has {size} bytes, at most {MAX_INPUT_BYTES} are accepted"})
+    try:
+        given = RunInput.model_validate(args[0])
+    except ValidationError as error:
+        raise InputRefused({_place(e["loc"]): e["msg"][:200] for e in error.errors()}) from None
+    if (given.task is None) == (not given.messages):
+        raise InputRefused({"task": "give either a task (text) or messages (a transcript to go on from), not both"})
+    if given.task is not None and not given.task.strip():
+        raise InputRefused({"task": "is blank; say what the agent shall do"})
+    try:
+        Limits().changed(given.limits)
+    except LimitsRefused as refused:
+        raise InputRefused({f"limits.{name}": text for name, text in refused.problems.items()}) from None
+    return given
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    return ".".join(str(part) for part in location)[:120] or "input"
+
+
+class EndpointFacts(Payload):
+    """What a workflow knows of an endpoint. No URL and no key: those are the worker's."""
+
+    name: str
+    kind: str
+    model: str
+    timeout_seconds: float
+
+
+class OpenRun(Payload):
+    """Request of `open_run`: resolve the agent, begin the journal."""
+
+    run_id: str
+    started_at: float
+    """Seconds since the epoch."""
+    given: RunInput
+
+
+class RunSpec(Payload):
+    """What a run works with, fixed at its start and recorded."""
+
+    agent: AgentSpec
+    """The agent, with this run's limits."""
+    endpoint: EndpointFacts
+    heartbeat_seconds: float
+    """After so long without a sign of life a worker counts as dead."""
+    notes: tuple[str, ...] = ()
+    """What a person should know at the start, such as a budget that can never bind."""
+
+
+class OpenedRun(Payload):
+    """Result of `open_run`."""
+
+    spec: RunSpec
+    opening: tuple[Recorded, ...]
+    """The first messages of the transcript; they stand in the journal."""
+
+
+class Entry(Payload):
+    """One message that the transcript gained: by reference where an activity put its body into the journal, in full
+    where the workflow made it."""
+
+    turn: int | None = None
+    """Number of the model call whose turn it is."""
+    call: tuple[int, int] | None = None
+    """Number of the model call and position of the tool call whose observation it is."""
+    message: Message | None = None
+
+
+class Decision(Payload):
+    """Something decided about the run: an admission refused, a limit changed, a stop asked for."""
+
+    number: int
+    """Its running number in the run, from 1; the journal keeps each number once, so that sending again is harmless."""
+    at: float
+    """Seconds since the epoch, workflow time."""
+    kind: str
+    detail: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class CallModel(Payload):
+    """Request of `call_model`: append what is new, then send call `number`."""
+
+    run_id: str
+    endpoint: str
+    number: int
+    head: Head
+    """Where the journal's chain must end once `entries` are appended."""
+    entries: tuple[Entry, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    output_tokens: int
+    """Output tokens allowed."""
+    estimate: int = 0
+    """Micro-USD reserved for the call."""
+    tools: bool = True
+    """False for a wrap-up: no tools are offered."""
+
+
+class CalledModel(Payload):
+    """Result of `call_model`."""
+
+    turn: Turn
+
+
+class RunTool(Payload):
+    """Request of `run_tool`: one tool call."""
+
+    run_id: str
+    agent: str
+    model_call: int
+    """Number of the model call that asked for it."""
+    position: int
+    """Its place in the batch, from 0."""
+    call: ToolCall
+    repeat_of: tuple[int, int] | None = None
+    """Set where this exact call was made before too often: the call whose observation to tell again. No handler runs."""
+
+
+class RanTool(Payload):
+    """Result of `run_tool`."""
+
+    observation: Recorded
+    milliseconds: int = 0
+    """Wall time of the handler."""
+    fatal: bool = False
+    """The tool says that nothing the model does can help."""
+
+
+class RunResult(Payload):
+    """How a run ended. The same for every status."""
+
+    run_id: str
+    status: Status
+    answer: str | None = None
+    """Only with COMPLETED."""
+    answer_whole: Weight | None = None
+    """Set where the answer was too large for the history and stands here cut: its message is whole in the journal."""
+    detail: str
+    """A sentence that names the figures."""
+    partial: str | None = None
+    """The text of a wrap-up: what a run that a limit ended got to."""
+    model_calls: int = 0
+    tool_calls: int = 0
+    output_tokens: int = 0
+    exposure: int = 0
+    """Micro-USD that admitted model calls may have cost."""
+    messages: int = 0
+    """Length of the transcript."""
+    digest: str = ""
+    """The latest link of the message chain."""
+    unrun_calls: tuple[str, ...] = ()
+    """Ids of calls in the last batch that have no observation."""
+    working_seconds: float = 0
+    notes: tuple[str, ...] = ()
+
+    def document(self) -> dict[str, JsonValue]:
+        """The result as the command line prints it; money also in US cents."""
+        document: dict[str, JsonValue] = self.model_dump(mode="json", exclude={"exposure"})
+        document["exposure_cents"] = cents(self.exposure)
+        document["exposure_micro_usd"] = self.exposure
+        return document
+
+
+class CloseRun(Payload):
+    """Request of `close_run`: append what is new and record the end. Its result is empty."""
+
+    run_id: str
+    head: Head
+    entries: tuple[Entry, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    result: RunResult
+
+
+class StateView(Payload):
+    """Answer of the `state` query."""
+
+    run_id: str
+    status: Literal["RUNNING", "WAITING", "ENDED"]
+    phase: str
+    """What the run is doing, in words."""
+    waiting_for: str | None = None
+    """What would let it go on, in words."""
+    agent: str | None = None
+    endpoint: str | None = None
+    model_calls: int = 0
+    tool_calls: int = 0
+    output_tokens: int = 0
+    exposure: int = 0
+    messages: int = 0
+    context_bytes: int = 0
+    started_at: float = 0
+    deadline: float = 0
+    """Seconds since the epoch."""
+    working_seconds: float = 0
+    limits: Limits | None = None
+    stop: str | None = None
+    """Who or why, once a stop was asked for."""
+    result: RunResult | None = None

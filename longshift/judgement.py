@@ -1,0 +1,161 @@
+"""Judgement: what a turn or a failed call means for the run, in the order of the rules.
+
+Every rule that ends or continues a run after a model call stands in this file. Functions count only what the rules
+say is counted at that point; a refused batch leaves the transcript as it was.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from longshift.admission import Answer, End, Hold, held, out_of_time
+from longshift.agent import AgentSpec
+from longshift.batches import Planned, plan
+from longshift.contracts import RunResult
+from longshift.messages import ToolCall
+from longshift.repeats import count
+from longshift.state import RunState
+from longshift.status import Status
+from longshift.turns import MALFORMED_TURNS, ModelFailure, Turn
+
+BACKOFF_SECONDS = 1.0
+"""The first wait before a further attempt; it doubles each time."""
+BACKOFF_CAP_SECONDS = 60.0
+"""The longest wait that is not asked for by the endpoint."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Calls to run, in order."""
+
+    planned: tuple[Planned, ...]
+
+
+@dataclass(frozen=True)
+class Retry:
+    """A further attempt may be made, after so many seconds."""
+
+    seconds: float
+
+
+def receive(state: RunState, turn: Turn, allowed: int, now: float) -> End | None:
+    """Deadline passed? Usage valid? Then the tokens count.
+
+    Args:
+        allowed: output tokens the call was allowed.
+    """
+    late = out_of_time(state, now)
+    if late:
+        return End(late.status, f"{late.detail}; the reply came too late and is not used")
+    reported = turn.usage.output_tokens
+    if turn.usage.invalid is not None or (reported is not None and not 0 <= reported <= allowed):
+        shown = turn.usage.invalid if turn.usage.invalid is not None else reported
+        return End(Status.INVALID_USAGE, f"the endpoint reports {shown} output tokens where 0 to {allowed} are allowed")
+    state.output_tokens += allowed if reported is None else reported
+    if reported is None:
+        state.note("the endpoint reported no output tokens for a call: its whole allowance was charged")
+    elif reported == 0 and (turn.message.content.strip() or turn.message.calls):
+        state.note("the endpoint reported 0 output tokens beside text or calls")
+    return None
+
+
+def wrap_up(state: RunState, turn: Turn, limit: Status, number: int) -> End:
+    """The end of a run whose last call was a wrap-up, with its partial report."""
+    text = turn.message.content
+    if text.strip() and not turn.message.calls:
+        state.append_recorded(turn.reply, turn=number)
+    detail = {
+        Status.MODEL_CALL_LIMIT: f"{state.model_calls} of {state.limits.model_calls} model calls used",
+        Status.TOOL_LIMIT: f"{state.tool_calls} of {state.limits.tool_calls} tool calls used",
+        Status.TOKEN_LIMIT: f"{state.output_tokens} of {state.limits.total_output_tokens} output tokens used",
+    }.get(limit, "no further call fits the budget")
+    return End(limit, f"{detail}; the last reply was a wrap-up", partial=text if text.strip() else None)
+
+
+def judge(state: RunState, agent: AgentSpec, turn: Turn, number: int) -> Answer | Batch | Hold | End:
+    """What a received turn asks for; accepts it into the transcript unless it is refused.
+
+    A Hold leaves everything as it was, so that the same turn can be judged again when a limit was raised.
+
+    Args:
+        number: the model call that brought it.
+    """
+    calls = turn.message.calls
+    if not calls:
+        if not turn.message.content.strip():
+            return End(Status.EMPTY_REPLY, f"model call {number} brought neither text nor calls")
+        state.append_recorded(turn.reply, turn=number)
+        return Answer(turn.message.content, turn.reply.whole)
+    repeated = _repeated_id(state, calls)
+    if repeated:
+        return repeated
+    left = state.limits.tool_calls - state.tool_calls
+    if len(calls) > left:
+        used = f"{state.tool_calls} of {state.limits.tool_calls} tool calls used"
+        return held(state, End(Status.TOOL_LIMIT, f"{used}, and the batch asks for {len(calls)} more"))
+    malformed = state.malformed_in_row + 1 if any(call.malformed is not None for call in calls) else 0
+    if malformed >= MALFORMED_TURNS:
+        return End(Status.MODEL_FAILED, f"{malformed} turns in a row held calls whose arguments are no JSON object")
+    kinds = {tool.name: tool.kind for tool in agent.tools}
+    asked = [(call, kinds.get(call.name, "read") == "read") for call in calls]
+    said, seen = count(state.seen, asked, number, state.limits.repeats)
+    for call, repetition in zip(calls, said, strict=True):
+        if repetition.loops:
+            text = f"{call.name} was asked for again with the same arguments after the run was told that it repeats itself"
+            return End(Status.LOOP_DETECTED, text)
+    state.malformed_in_row, state.seen = malformed, seen
+    state.use_ids(call.id for call in calls)
+    state.append_recorded(turn.reply, turn=number)
+    return Batch(tuple(plan(agent, calls, said)))
+
+
+def after_failure(state: RunState, failure: ModelFailure, now: float) -> Retry | End:
+    """Whether a failed model call may be tried again, and when. `settle_failure` has counted it."""
+    late = out_of_time(state, now)
+    if late:
+        return late
+    attempts = state.failures_in_row
+    if not failure.transient:
+        return End(Status.MODEL_FAILED, failure.message)
+    if attempts > state.limits.model_retries:
+        tried = f" ({attempts} attempts made)" if attempts > 1 else ""
+        return End(Status.MODEL_FAILED, f"{failure.message}{tried}")
+    wait = failure.retry_after
+    if wait is None:
+        wait = min(BACKOFF_SECONDS * 2 ** (attempts - 1), BACKOFF_CAP_SECONDS)
+    return Retry(max(0.0, min(wait, state.seconds_left(now))))
+
+
+def conclude(state: RunState, end: End, unrun: Sequence[str]) -> RunResult:
+    """The result of a run.
+
+    Args:
+        unrun: ids of the calls in the last batch that have no observation.
+    """
+    return RunResult(
+        run_id=state.run_id,
+        status=end.status,
+        answer=end.answer.text if end.answer else None,
+        answer_whole=end.answer.whole if end.answer else None,
+        partial=end.partial,
+        detail=end.detail,
+        model_calls=state.model_calls,
+        tool_calls=state.tool_calls,
+        output_tokens=state.output_tokens,
+        exposure=state.exposure,
+        messages=state.head.length,
+        digest=state.head.digest,
+        unrun_calls=tuple(unrun),
+        working_seconds=state.working_milliseconds / 1000,
+        notes=tuple(state.notes),
+    )
+
+
+def _repeated_id(state: RunState, calls: tuple[ToolCall, ...]) -> End | None:
+    batch: set[str] = set()
+    for call in calls:
+        if call.id in batch:
+            return End(Status.REPEATED_CALL_ID, f"the call id {call.id} stands twice in one batch")
+        if state.id_is_used(call.id):
+            return End(Status.REPEATED_CALL_ID, f"the call id {call.id} was used before in this run")
+        batch.add(call.id)
+    return None

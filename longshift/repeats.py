@@ -1,0 +1,64 @@
+"""Repetition: when an exact call was made so often that the run is told so, and when it counts as looping.
+
+A call's key is a hash of its name and the canonical JSON of its arguments. The same name with other arguments is
+another call. An effect resets the counts of reads, since looking again after a change is legitimate; nothing else
+resets anything.
+"""
+
+from dataclasses import dataclass
+
+from longshift import jsontext
+from longshift.messages import ToolCall, arguments_digest
+from longshift.state import Seen
+
+KEY_DIGITS = 16
+"""Hex digits kept of a key: 64 bits, so that ten thousand calls collide with a chance of 3e-12."""
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """What repetition says of one call of a batch."""
+
+    told: tuple[int, int] | None = None
+    """The run is told that it repeats itself: model call and position of the earlier call."""
+    loops: bool = False
+    """It was told before: the run ends."""
+
+
+def key_of(call: ToolCall) -> str:
+    """The key by which identical calls are counted."""
+    return jsontext.sha256(f"{call.name}\0{arguments_digest(call)}")[:KEY_DIGITS]
+
+
+def count(
+    seen: dict[str, Seen], calls: list[tuple[ToolCall, bool]], model_call: int, repeats: int
+) -> tuple[list[Repetition], dict[str, Seen]]:
+    """Count a batch.
+
+    Args:
+        seen: the counts so far; not changed.
+        calls: the calls in order, each with whether it is a read.
+        model_call: number of the model call that asks for them.
+        repeats: the limit; 0 turns telling and looping off.
+
+    Returns:
+        What is said of each call, and the counts after the batch.
+    """
+    counted = dict(seen)
+    told_before = {key for key, was in seen.items() if was.told}
+    said: list[Repetition] = []
+    for position, (call, read) in enumerate(calls):
+        key = key_of(call)
+        before = counted.get(key)
+        number = before.count + 1 if before else 1
+        repetition = Repetition()
+        if repeats and before and number >= repeats:
+            # Calls of one batch were asked for before the model could read that it repeats itself.
+            repetition = Repetition(loops=True) if key in told_before else Repetition(told=before.at)
+        elif not read:
+            counted = {other: was for other, was in counted.items() if not was.read}
+        told = repetition.told is not None
+        at = before.at if before and told else (model_call, position)
+        counted[key] = Seen(count=number, at=at, read=read, told=told)
+        said.append(repetition)
+    return said, counted

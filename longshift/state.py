@@ -1,0 +1,216 @@
+"""The state of a run: everything the loop decides by, and everything that continue-as-new carries.
+
+The functions of admission, turns and batches read it; the methods here are the only places that write counters.
+Nothing here un-does a counter.
+"""
+
+from collections.abc import Iterable
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from longshift import jsontext
+from longshift.chain import Head, extend
+from longshift.contracts import Decision, Entry, RunSpec, StateView
+from longshift.limits import Limits
+from longshift.messages import Message, Payload, Recorded, Weight, weigh
+from longshift.turns import ModelFailure, Turn
+
+MAX_DURATION = 10 * 365 * 24 * 3600.0
+"""Seconds; the longest wait or time-out handed to Temporal, whose timestamps end long before a finite float does."""
+MAX_DECISIONS = 100
+"""Decisions that wait for the journal at once."""
+MAX_DETAIL = 300
+"""Characters of a text in a decision."""
+MAX_ID_CHARACTERS = 40
+"""Characters of a call id that is remembered as it is; providers' ids have 9 to 36."""
+RECENT_REQUESTS = 50
+"""Request ids remembered, so that a change sent again counts once, also after continue-as-new."""
+
+
+class Stop(Payload):
+    """A request to stop. The first one stands; a later `now` makes a graceful one urgent."""
+
+    mode: Literal["graceful", "now"] = "graceful"
+    reason: str = ""
+    cancelled: bool = False
+    """It came as a cancellation of the workflow, which then ends as cancelled."""
+
+
+class Seen(Payload):
+    """How often one exact call was made."""
+
+    count: int
+    at: tuple[int, int]
+    """Model call and position of the latest one that ran."""
+    read: bool
+    told: bool = False
+    """The run was told that it repeats this call."""
+
+
+class RunState(BaseModel):
+    """The mutable state of one run."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    run_id: str
+    started_at: float
+    """Seconds since the epoch, when the first run of the chain started."""
+    limits: Limits = Limits()
+
+    head: Head = Head()
+    """Where the message chain ends."""
+    transcript_bytes: int = 0
+    """Bytes of the messages' canonical JSON, without what joins them."""
+    schemas_bytes: int = 2
+    """Bytes of the JSON of the tool schemas."""
+    entries: list[Entry] = Field(default_factory=list)
+    """Messages of the transcript that the journal's chain does not hold yet."""
+    decisions: list[Decision] = Field(default_factory=list)
+    """Decisions that the journal does not hold yet."""
+    decisions_made: int = 0
+
+    model_calls: int = 0
+    tool_calls: int = 0
+    output_tokens: int = 0
+    exposure: int = 0
+    """Micro-USD."""
+    working_milliseconds: int = 0
+    failures_in_row: int = 0
+    """Model calls that failed since the last turn."""
+    malformed_in_row: int = 0
+    """Turns in a row with a malformed call."""
+
+    used_ids: dict[str, None] = Field(default_factory=dict)
+    """Call ids used in the run (long ones by digest), in order. A dict, since a set has no order that replays."""
+    seen: dict[str, Seen] = Field(default_factory=dict)
+    """Calls made, by their key."""
+
+    stop: Stop | None = None
+    paused: bool = False
+    wrapped_up: bool = False
+    """The notice of a wrap-up stands in the transcript."""
+    tells: list[str] = Field(default_factory=list)
+    """Users' messages that wait for the next model call."""
+    recent_requests: list[str] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
+    """Facts a person should know of the result, each once."""
+
+    @property
+    def deadline(self) -> float:
+        """Seconds since the epoch."""
+        return self.started_at + self.limits.seconds
+
+    @property
+    def context_bytes(self) -> int:
+        """Bytes of the JSON list of the transcript and the JSON list of the tool schemas."""
+        return 2 + self.transcript_bytes + max(0, self.head.length - 1) + self.schemas_bytes
+
+    def context_bytes_with(self, messages: list[Weight]) -> int:
+        """The same with further messages appended."""
+        joined = self.head.length + len(messages)
+        return 2 + self.transcript_bytes + sum(m.bytes for m in messages) + max(0, joined - 1) + self.schemas_bytes
+
+    def seconds_left(self, now: float) -> float:
+        """Seconds until the deadline; negative when it passed."""
+        return min(self.deadline - now, MAX_DURATION)
+
+    def begin_model_call(self) -> int:
+        """Count an admitted model call and reserve its estimate; the number of the call."""
+        self.model_calls += 1
+        self.exposure += self.limits.estimate
+        return self.model_calls
+
+    def settle_turn(self, turn: Turn, estimate: int) -> None:
+        """Replace the estimate reserved for a call by what it cost, where that is known."""
+        self.failures_in_row = 0
+        if turn.cost is not None:
+            self.exposure += turn.cost - estimate
+
+    def settle_failure(self, failure: ModelFailure, estimate: int) -> None:
+        """Count a failed call; a reply that was received and refused is charged what it reports, any other call
+        keeps its estimate, since it may have been answered and billed."""
+        self.failures_in_row += 1
+        if failure.cost is not None:
+            self.exposure += failure.cost - estimate
+        if failure.usage is not None and failure.usage.output_tokens is not None:
+            self.output_tokens += failure.usage.output_tokens
+
+    def append_recorded(self, recorded: Recorded, *, turn: int | None = None, call: tuple[int, int] | None = None) -> None:
+        """Append a message whose body an activity put into the journal."""
+        self._append(recorded.weight, Entry(turn=turn) if call is None else Entry(call=call))
+
+    def append_message(self, message: Message) -> None:
+        """Append a message that the workflow made."""
+        self._append(weigh(message), Entry(message=message))
+
+    def _append(self, weight: Weight, entry: Entry) -> None:
+        self.head = extend(self.head, weight)
+        self.transcript_bytes += weight.bytes
+        self.entries.append(entry)
+
+    def journaled(self, entries: int, decisions: int) -> None:
+        """The journal holds so many of the oldest entries and decisions now; they need not be sent again."""
+        del self.entries[:entries], self.decisions[:decisions]
+
+    def decide(self, now: float, kind: str, **detail: str | float | bool | None) -> None:
+        """Remember a decision for the journal. A flood of messages is counted, not kept: it may not grow a payload."""
+        self.decisions_made += 1
+        if len(self.decisions) >= MAX_DECISIONS:
+            self.note("more messages and decisions arrived at once than the journal keeps; the history has them all")
+            return
+        cut = {name: value[:MAX_DETAIL] if isinstance(value, str) else value for name, value in detail.items()}
+        self.decisions.append(Decision(number=self.decisions_made, at=now, kind=kind, detail=dict(cut)))
+
+    def use_ids(self, ids: Iterable[str]) -> None:
+        """Mark call ids as used."""
+        self.used_ids.update(dict.fromkeys(_id_key(call_id) for call_id in ids))
+
+    def id_is_used(self, call_id: str) -> bool:
+        """Whether a call id was used before in the run."""
+        return _id_key(call_id) in self.used_ids
+
+    def note(self, text: str) -> None:
+        """Remember a fact for the result, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def request_is_new(self, request_id: str | None) -> bool:
+        """Whether a change with this id has not been applied yet; remembers the id."""
+        if request_id is None:
+            return True
+        if request_id in self.recent_requests:
+            return False
+        self.recent_requests = [*self.recent_requests[-(RECENT_REQUESTS - 1) :], request_id]
+        return True
+
+    def view(self, now: float) -> StateView:
+        """The state as a person sees it, without phase and spec."""
+        return StateView(
+            run_id=self.run_id,
+            status="RUNNING",
+            phase="",
+            model_calls=self.model_calls,
+            tool_calls=self.tool_calls,
+            output_tokens=self.output_tokens,
+            exposure=self.exposure,
+            messages=self.head.length,
+            context_bytes=self.context_bytes,
+            started_at=self.started_at,
+            deadline=min(self.deadline, now + MAX_DURATION),
+            working_seconds=self.working_milliseconds / 1000,
+            limits=self.limits,
+            stop=None if self.stop is None else f"{self.stop.mode}: {self.stop.reason or 'no reason given'}",
+        )
+
+
+def _id_key(call_id: str) -> str:
+    """A long id is remembered by its digest: ids come from outside and may not grow what is carried on."""
+    return call_id if len(call_id) <= MAX_ID_CHARACTERS else jsontext.sha256(call_id)[:MAX_ID_CHARACTERS]
+
+
+class Carried(Payload):
+    """What continue-as-new hands to the next run of the chain."""
+
+    spec: RunSpec
+    state: RunState

@@ -1,0 +1,436 @@
+"""The workflow `agent_run`: asks the core what may happen next, does it, remembers what came of it.
+
+It holds no rule of its own: admission, judgement, batches and repeats decide, as plain functions of the state.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeVar
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError, TimeoutType
+
+from longshift import admission, contracts, inbox, judgement
+from longshift.admission import Allowance, End, Hold
+from longshift.agent import schemas_bytes
+from longshift.batches import Planned, failed, portions
+from longshift.contracts import (
+    CallModel,
+    CloseRun,
+    InputRefused,
+    OpenRun,
+    RanTool,
+    RunInput,
+    RunResult,
+    RunSpec,
+    RunTool,
+    read_input,
+)
+from longshift.state import MAX_DURATION, Carried, RunState, Stop
+from longshift.status import Status
+from longshift.turns import ModelFailure, Turn
+from workflows import calls, details
+from workflows.mailbox import Mailbox
+
+Verdict = TypeVar("Verdict")
+
+REDISPATCHES = 5
+"""How often one admitted model call is handed out again because its worker was lost, before it counts as failed."""
+JOURNAL_WAIT_SECONDS = 5.0
+"""Seconds between attempts while the journal cannot be written; nothing was sent, so nothing is counted."""
+CLOSED_WELL = (Status.COMPLETED, Status.STOP_REQUESTED)
+"""Statuses with which the workflow completes; with every other it fails, so that a list of runs tells the truth."""
+
+
+@workflow.defn(name=contracts.WORKFLOW)
+class AgentRun(Mailbox):
+    """One agent run, or one run of its chain after continue-as-new."""
+
+    @workflow.init
+    def __init__(self, *args: Any) -> None:
+        """Set the state up before any message is handled: a stop may come with the start."""
+        info = workflow.info()
+        super().__init__(RunState(run_id=info.workflow_id, started_at=info.workflow_start_time.timestamp()))
+        self._given: RunInput | None = None
+        self._refused: InputRefused | None = None
+        self._batch: Sequence[Planned] = ()
+        self._observed: set[str] = set()
+        try:
+            self._read(args)
+        except InputRefused as refused:
+            self._refused = refused
+
+    def _read(self, args: tuple[Any, ...]) -> None:
+        if len(args) == 1 and isinstance(args[0], dict) and "state" in args[0]:
+            try:
+                carried = Carried.model_validate(args[0])
+            except ValueError as error:
+                raise InputRefused({"state": f"is not what continue-as-new hands on: {str(error)[:200]}"}) from None
+            self._spec, self._state = carried.spec, carried.state
+        else:
+            self._given = read_input(args)
+
+    @workflow.run
+    async def run(self, *args: Any) -> RunResult:
+        """Run the shift to its end.
+
+        Args:
+            args: one RunInput, or what continue-as-new carried.
+
+        Raises:
+            ApplicationError: for every end but COMPLETED and STOP_REQUESTED; its type is the status and its detail
+                the whole result. With type InputRefused when the input is bad and no shift began.
+        """
+        if self._refused:
+            raise ApplicationError(str(self._refused), type=contracts.INPUT_REFUSED, non_retryable=True)
+        body = asyncio.create_task(self._body(self._given))
+        while True:
+            try:
+                result = await asyncio.shield(body)
+                break
+            except asyncio.CancelledError:
+                reason = workflow.cancellation_reason()
+                if body.done() or reason is None:
+                    raise  # failed by itself, or this worker evicts the run
+                inbox.apply_stop(self._state, Stop(mode="now", reason=reason, cancelled=True))
+                self._received("cancel", reason=reason)
+        if result.status not in CLOSED_WELL:
+            raise ApplicationError(result.detail, result, type=result.status.value, non_retryable=True)
+        if result.status is Status.STOP_REQUESTED and self._state.stop and self._state.stop.cancelled:
+            raise asyncio.CancelledError
+        return result
+
+    async def _body(self, given: RunInput | None) -> RunResult:
+        end = await self._open(given) if given else None
+        while end is None:
+            assert self._spec is not None
+            end = await self._step(self._spec)
+        return await self._close(end)
+
+    # Steps
+
+    async def _open(self, given: RunInput) -> End | None:
+        """Have the agent resolved and the journal begun. The agent's deadline is not known before that."""
+        state = self._state
+        seconds = state.started_at + given_seconds(given) - self._now()
+        handle = calls.start_open_run(OpenRun(run_id=state.run_id, started_at=state.started_at, given=given), seconds)
+        await self._done_or_stopped(handle)
+        try:
+            opened = await handle
+        except ActivityError as error:
+            cause = error.cause
+            if isinstance(cause, ApplicationError) and cause.type == contracts.INPUT_REFUSED:
+                raise ApplicationError(cause.message, type=contracts.INPUT_REFUSED, non_retryable=True) from error
+            late = End(Status.TIME_LIMIT, f"the run could not be opened within {given_seconds(given):g} seconds")
+            return admission.stopped(state) or late
+        self._spec = opened.spec
+        state.limits = self._with_early_limits(opened.spec.agent.limits)
+        state.schemas_bytes = schemas_bytes(opened.spec.agent.tools)
+        state.notes.extend(opened.spec.notes)
+        for recorded in opened.opening:
+            state.append_recorded(recorded)
+            if recorded.message.role == "assistant":
+                state.use_ids(call.id for call in recorded.message.calls)
+        state.journaled(len(state.entries), 0)  # the activity has put them there
+        workflow.upsert_memo(details.memo(self._view(), opened.spec))
+        return None
+
+    async def _step(self, spec: RunSpec) -> End | None:
+        """One model call and what it asks for."""
+        state = self._state
+        allowance = await self._admitted(lambda: admission.before_model_call(state, self._now()))
+        if isinstance(allowance, End):
+            return allowance
+        if workflow.info().is_continue_as_new_suggested():
+            _continue_as_new(Carried(spec=spec, state=state))
+        state.tells.clear()
+        for message in allowance.appending:
+            state.append_message(message)
+        state.wrapped_up = allowance.wrap_up is not None
+        estimate = state.limits.estimate
+        number = state.begin_model_call()
+        self._enter(f"model call {number}")
+        reply = await self._call_model(spec, number, allowance, estimate)
+        if isinstance(reply, End):
+            return reply
+        if isinstance(reply, ModelFailure):
+            return await self._failed(reply, estimate, number)
+        state.settle_turn(reply, estimate)
+        refused = judgement.receive(state, reply, allowance.output_tokens, self._now())
+        if refused:
+            return refused
+        if allowance.wrap_up:
+            return judgement.wrap_up(state, reply, allowance.wrap_up, number)
+        verdict = await self._admitted(
+            lambda: judgement.judge(state, spec.agent, reply, number),
+            lambda: admission.stopped(state) or admission.out_of_time(state, self._now()),
+        )
+        if isinstance(verdict, End):
+            return verdict
+        if isinstance(verdict, judgement.Batch):
+            return await self._run_batch(spec, verdict.planned, number)
+        if state.tells and not state.stop:
+            return None  # a user's message arrived before the answer did: it is answered first
+        return End(Status.COMPLETED, f"answered with model call {number}", answer=verdict)
+
+    async def _call_model(
+        self, spec: RunSpec, number: int, allowance: Allowance, estimate: int
+    ) -> Turn | ModelFailure | End:
+        """Hand out one admitted call. It is handed out again, under the same number, where its worker was lost, since
+        the journal knows whether it was sent and answered, and where the journal was away before it was sent."""
+        state = self._state
+        request = CallModel(
+            run_id=state.run_id,
+            endpoint=spec.endpoint.name,
+            number=number,
+            head=state.head,
+            entries=tuple(state.entries),
+            decisions=tuple(state.decisions),
+            output_tokens=allowance.output_tokens,
+            estimate=estimate,
+            tools=allowance.wrap_up is None,
+        )
+        dispatch, lost = 0, 0
+        while True:
+            began = self._now()
+            left = state.seconds_left(began)
+            handle = calls.start_call_model(request, spec, min(allowance.seconds, left), left, dispatch)
+            await self._done_or_stopped(handle)
+            try:
+                turn = (await handle).turn
+                state.journaled(len(request.entries), len(request.decisions))
+                state.working_milliseconds += turn.milliseconds
+                return turn
+            except ActivityError as error:
+                failure = _model_failure(error)
+                state.working_milliseconds += failure.milliseconds if failure else self._worked(error, began)
+            barred = self._barred_in_flight()
+            if barred:
+                return barred
+            dispatch += 1
+            if failure is None:
+                lost += 1
+                if lost <= REDISPATCHES:
+                    continue
+                return ModelFailure(kind="lost", message="the worker was lost again and again", transient=True)
+            if failure.kind != "journal" or not failure.transient:
+                state.journaled(len(request.entries), len(request.decisions))
+                return failure
+            barred = await self._until_journal(failure)
+            if barred:
+                return barred
+
+    async def _failed(self, failure: ModelFailure, estimate: int, number: int) -> End | None:
+        """Count a failed call, and wait before the next attempt, which is admitted like any other call."""
+        state = self._state
+        state.settle_failure(failure, estimate)
+        state.decide(self._now(), "model_failed", number=number, failure=failure.kind, message=failure.message)
+        verdict = judgement.after_failure(state, failure, self._now())
+        if isinstance(verdict, End):
+            return admission.stopped(state) or verdict
+        self._enter(f"waiting {verdict.seconds:.1f} s before model call {number + 1}")
+        await self._wait(lambda: state.stop is not None, verdict.seconds, f"back-off before model call {number + 1}")
+        return None
+
+    async def _run_batch(self, spec: RunSpec, planned: Sequence[Planned], number: int) -> End | None:
+        """Run an accepted batch in its order; what never ran is named in the result."""
+        state = self._state
+        self._batch, self._observed = planned, set()
+        for portion in portions(planned):
+            barred = await self._admitted(lambda: admission.before_tool_call(state, self._now()))
+            if barred:
+                return barred
+            state.tool_calls += len(portion)
+            self._enter(f"tools of model call {number}")
+            end = await self._run_portion(spec, portion, number)
+            if end:
+                return end
+        self._batch = ()
+        return None
+
+    async def _run_portion(self, spec: RunSpec, portion: Sequence[Planned], number: int) -> End | None:
+        """Run neighbouring reads side by side, or one effect; append the observations in the order of the calls."""
+        state, began = self._state, self._now()
+        handles: dict[int, workflow.ActivityHandle[RanTool]] = {}
+        for item in portion:
+            if item.observation is None:
+                request = RunTool(
+                    run_id=state.run_id,
+                    agent=spec.agent.name,
+                    model_call=number,
+                    position=item.position,
+                    call=item.call,
+                    repeat_of=item.repeat_of,
+                )
+                seconds, left = admission.seconds_allowed(state, began), state.seconds_left(began)
+                handles[item.position] = calls.start_run_tool(request, item, spec, seconds, left)
+        end: End | None = None
+        worked = 0
+        for item in portion:
+            if item.observation is not None:
+                state.append_message(item.observation)
+                if item.fatal:
+                    end = end or End(Status.TOOL_FATAL, f"{item.call.name[:80]} is not a tool of this agent")
+            else:
+                handle = handles[item.position]
+                if not item.alone:  # an effect in flight is always left to finish
+                    await self._done_or_stopped(handle)
+                try:
+                    ran = await handle
+                except ActivityError as error:
+                    worked = max(worked, self._worked(error, began))
+                    failure = self._tool_failed(item, error)
+                    end = end or failure
+                    if failure:
+                        continue
+                else:
+                    worked = max(worked, ran.milliseconds)
+                    state.append_recorded(ran.observation, call=(number, item.position))
+                    if ran.fatal:
+                        text = f"{item.call.name} says that nothing the model does can help"
+                        end = end or End(Status.TOOL_FATAL, text)
+            self._observed.add(item.call.id)
+        state.working_milliseconds += worked
+        return end
+
+    def _tool_failed(self, item: Planned, error: ActivityError) -> End | None:
+        """What a dispatch without an observation means: the model is told of a read, an effect is unknown."""
+        cause = error.cause
+        if item.alone:
+            how = cause.type.name if isinstance(cause, TimeoutError) and cause.type else type(cause).__name__
+            text = f"{item.call.name} ({item.call.id}) may or may not have happened: {how}"
+            return End(Status.OUTCOME_UNKNOWN, text)
+        barred = self._barred_in_flight()
+        if barred:
+            return barred
+        kind, text = "timeout", f"{item.call.name} did not answer in time"
+        if isinstance(cause, ApplicationError):
+            kind, text = "unavailable", cause.message
+        self._state.append_message(failed(item.call, kind, text))
+        return None
+
+    async def _close(self, end: End) -> RunResult:
+        """Record the end. Messages that arrive meanwhile change nothing any more."""
+        state = self._state
+        state.decide(self._now(), "ended", status=end.status, detail=end.detail)
+        unrun = [item.call.id for item in self._batch if item.call.id not in self._observed]
+        self._result = judgement.conclude(state, end, unrun)
+        self._enter("recording the end")
+        if self._spec is None:
+            return self._result
+        entries, decisions = tuple(state.entries), tuple(state.decisions)
+        request = CloseRun(
+            run_id=state.run_id, head=state.head, entries=entries, decisions=decisions, result=self._result
+        )
+        try:
+            await calls.start_close_run(request, self._spec)
+        except ActivityError as error:
+            why = error.cause.message if isinstance(error.cause, ApplicationError) else "it did not answer in time"
+            notes = (*self._result.notes, f"the journal does not hold the end of this run: {why}")
+            self._result = self._result.model_copy(update={"notes": notes})
+        workflow.upsert_memo(details.memo(self._view(), self._spec))
+        self._enter("ended")
+        return self._result
+
+    # Waiting
+
+    async def _admitted(
+        self, ask: Callable[[], Verdict | Hold], barred: Callable[[], End | None] = lambda: None
+    ) -> Verdict | End:
+        """Ask the core until it says something else than to hold, and wait visibly while it does.
+
+        Args:
+            ask: the question.
+            barred: what ends the wait, where the question itself does not look at it.
+        """
+        verdict = ask()
+        if not isinstance(verdict, Hold):
+            return verdict
+        self._waiting = verdict
+        self._state.decide(self._now(), "held", reason=verdict.reason)
+        self._publish("waiting")
+        end = None
+        while end is None and isinstance(verdict, Hold):
+            self._waiting, received = verdict, self._messages_received
+            left = self._state.seconds_left(self._now())
+            await self._wait(lambda: self._messages_received != received, left, f"deadline, {verdict.reason}"[:120])
+            end = barred()
+            verdict = ask() if end is None else verdict
+        self._waiting = None
+        self._state.decide(self._now(), "goes_on")
+        self._publish("going on")
+        return end if isinstance(verdict, Hold) else verdict
+
+    async def _until_journal(self, failure: ModelFailure) -> End | None:
+        """Wait a little, visibly, for a journal that cannot be written."""
+        self._waiting = Hold(failure.message, "mend the journal, or stop the run")
+        self._enter("waiting")
+        await self._wait(lambda: self._state.stop is not None, JOURNAL_WAIT_SECONDS, "the journal is away")
+        self._waiting = None
+        return admission.stopped(self._state) or admission.out_of_time(self._state, self._now())
+
+    async def _wait(self, until: Callable[[], bool], seconds: float, summary: str) -> None:
+        if seconds <= 0:
+            return
+        try:
+            await workflow.wait_condition(until, timeout=seconds + calls.CLOCK_MARGIN, timeout_summary=summary)
+        except asyncio.TimeoutError:
+            return
+
+    async def _done_or_stopped(self, handle: workflow.ActivityHandle[Any]) -> None:
+        """Wait for an activity, and cancel it when the run must stop now."""
+        await workflow.wait_condition(lambda: handle.done() or self._stop_now())
+        if not handle.done():
+            handle.cancel()
+
+    def _barred_in_flight(self) -> End | None:
+        """Why an activity that brought nothing ends the run: its time was the run's, or it was cancelled by a stop."""
+        late = admission.out_of_time(self._state, self._now())
+        return late or (admission.stopped(self._state) if self._stop_now() else None)
+
+    def _stop_now(self) -> bool:
+        return self._state.stop is not None and self._state.stop.mode == "now"
+
+    def _worked(self, error: ActivityError, began: float) -> int:
+        """Milliseconds that count as work for an activity that reported none: all of them where its own time ran out
+        or it was cancelled, none where its worker was lost or never came."""
+        cause = error.cause
+        if isinstance(cause, TimeoutError) and cause.type != TimeoutType.START_TO_CLOSE:
+            return 0
+        return int((self._now() - began) * 1000)
+
+    def _now(self) -> float:
+        return workflow.time()
+
+    def _enter(self, phase: str) -> None:
+        self._phase = phase
+        if self._spec is not None:
+            workflow.set_current_details(details.markdown(self._view(), self._spec))
+
+    def _publish(self, phase: str) -> None:
+        """Enter a phase that is worth an event: it stands in the memo, where a list shows it without a worker."""
+        self._enter(phase)
+        if self._spec is not None:
+            workflow.upsert_memo(details.memo(self._view(), self._spec))
+
+
+def given_seconds(given: RunInput) -> float:
+    """The deadline a run's input asks for, in seconds; the agent's own is not known before the run is opened."""
+    seconds = given.limits.get("seconds")
+    return float(seconds) if isinstance(seconds, int | float) else MAX_DURATION
+
+
+def _model_failure(error: ActivityError) -> ModelFailure | None:
+    """The failure that `call_model` reported; None where it reported nothing, since its worker was lost or cut off."""
+    cause = error.cause
+    if not isinstance(cause, ApplicationError) or cause.type == "WorkerShutdown":
+        return None
+    if cause.type == contracts.MODEL_FAILURE and cause.details:
+        return ModelFailure.model_validate(cause.details[0])
+    return ModelFailure(kind="internal", message=cause.message[:500], transient=False)
+
+
+def _continue_as_new(carried: Carried) -> NoReturn:
+    """Go on in a new run of the chain. Handlers are synchronous, so none is unfinished here, and a message that
+    arrives with this very task makes the server hand the task out again."""
+    workflow.continue_as_new(carried)

@@ -1,0 +1,155 @@
+"""The activities as the workflow calls them: typed reference, time-outs, retry policy, cancellation and summary.
+
+The bodies stand in `activities/`; one test holds both sides against each other. Every policy is written out, since
+Temporal's own default retries without end.
+"""
+
+from datetime import timedelta
+
+from temporalio import activity, workflow
+from temporalio.common import RetryPolicy
+from temporalio.workflow import ActivityCancellationType, ActivityHandle
+
+from longshift import contracts, jsontext
+from longshift.batches import Planned
+from longshift.contracts import CalledModel, CallModel, CloseRun, OpenedRun, OpenRun, RanTool, RunSpec, RunTool
+from longshift.state import MAX_DURATION
+
+ONCE = RetryPolicy(maximum_attempts=1)
+"""For what must be admitted or judged before it is tried again."""
+RECORDING = RetryPolicy(
+    initial_interval=timedelta(seconds=1), backoff_coefficient=2.0, maximum_interval=timedelta(seconds=30), maximum_attempts=0
+)
+"""For journal work, which is idempotent: tried until its time is up."""
+READING = RetryPolicy(
+    initial_interval=timedelta(milliseconds=500),
+    backoff_coefficient=2.0,
+    maximum_interval=timedelta(seconds=10),
+    maximum_attempts=4,
+)
+"""For reads, which may run again."""
+MODEL_MARGIN = 10.0
+"""Seconds beyond the endpoint's own time-out for reading and writing the journal."""
+CLOSE_SECONDS = 600.0
+"""Seconds to try to record the end of a run; past them the run ends all the same and its result says so."""
+OPEN_ATTEMPT_SECONDS = 60.0
+"""Seconds for one attempt at opening or closing a run."""
+OPEN_HEARTBEAT_SECONDS = 10.0
+"""Seconds without a sign of life before an opening is tried by another worker; the workers' own setting is not known yet."""
+CLOCK_MARGIN = 0.002
+"""Seconds added to every time-out: Temporal counts in whole milliseconds, and takes none of zero."""
+SUMMARY_CHARACTERS = 120
+"""Characters of an activity's summary; the UI shows about so many."""
+
+
+@activity.defn(name=contracts.OPEN_RUN)
+async def open_run(request: OpenRun) -> OpenedRun:
+    """Resolve the agent and begin the journal."""
+    raise NotImplementedError
+
+
+@activity.defn(name=contracts.CALL_MODEL)
+async def call_model(request: CallModel) -> CalledModel:
+    """Send one admitted model call."""
+    raise NotImplementedError
+
+
+@activity.defn(name=contracts.RUN_TOOL)
+async def run_tool(request: RunTool) -> RanTool:
+    """Run one admitted tool call."""
+    raise NotImplementedError
+
+
+@activity.defn(name=contracts.CLOSE_RUN)
+async def close_run(request: CloseRun) -> None:
+    """Record the end of a run."""
+    raise NotImplementedError
+
+
+def start_open_run(request: OpenRun, seconds: float) -> ActivityHandle[OpenedRun]:
+    """Start `open_run`, at most until the deadline, `seconds` away."""
+    return workflow.start_activity(
+        open_run,
+        request,
+        activity_id="open",
+        start_to_close_timeout=_duration(min(OPEN_ATTEMPT_SECONDS, seconds)),
+        schedule_to_close_timeout=_duration(seconds),
+        heartbeat_timeout=timedelta(seconds=OPEN_HEARTBEAT_SECONDS),
+        retry_policy=RECORDING,
+        cancellation_type=ActivityCancellationType.TRY_CANCEL,
+        summary=f"open the run of agent {_cut(request.given.agent)}",
+    )
+
+
+def start_call_model(
+    request: CallModel, spec: RunSpec, seconds: float, left: float, dispatch: int
+) -> ActivityHandle[CalledModel]:
+    """Start `call_model`.
+
+    Args:
+        seconds: the longest it may work.
+        left: seconds until the deadline; waiting for a worker counts here and not as work.
+        dispatch: 0, or how often this very call was handed out before because a worker was lost.
+    """
+    again = f"-again-{dispatch}" if dispatch else ""
+    return workflow.start_activity(
+        call_model,
+        request,
+        activity_id=f"model-{request.number}{again}",
+        start_to_close_timeout=_duration(min(spec.endpoint.timeout_seconds + MODEL_MARGIN, seconds)),
+        schedule_to_close_timeout=_duration(left),
+        heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
+        retry_policy=ONCE,
+        cancellation_type=ActivityCancellationType.TRY_CANCEL,
+        summary=f"model call {request.number}{'' if request.tools else ', wrap-up'}{', again' if dispatch else ''}",
+    )
+
+
+def start_run_tool(
+    request: RunTool, planned: Planned, spec: RunSpec, seconds: float, left: float
+) -> ActivityHandle[RanTool]:
+    """Start `run_tool`: a read may be retried and abandoned, an effect neither.
+
+    Args:
+        seconds: the longest it may work, beside the tool's own time-out.
+        left: seconds until the deadline.
+    """
+    effect = planned.alone
+    tool_seconds = planned.tool.timeout_seconds if planned.tool else OPEN_ATTEMPT_SECONDS
+    return workflow.start_activity(
+        run_tool,
+        request,
+        activity_id=f"tool-{request.model_call}.{request.position}",
+        start_to_close_timeout=_duration(min(tool_seconds, seconds)),
+        schedule_to_close_timeout=_duration(left),
+        heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
+        retry_policy=ONCE if effect else READING,
+        cancellation_type=(
+            ActivityCancellationType.WAIT_CANCELLATION_COMPLETED if effect else ActivityCancellationType.TRY_CANCEL
+        ),
+        summary=_cut(f"{'effect ' if effect else ''}{request.call.name} {jsontext.canonical(request.call.arguments)}"),
+    )
+
+
+def start_close_run(request: CloseRun, spec: RunSpec) -> ActivityHandle[None]:
+    """Start `close_run`."""
+    return workflow.start_activity(
+        close_run,
+        request,
+        activity_id="close",
+        start_to_close_timeout=_duration(OPEN_ATTEMPT_SECONDS),
+        schedule_to_close_timeout=_duration(CLOSE_SECONDS),
+        heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
+        retry_policy=RECORDING,
+        cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+        summary=f"end: {request.result.status}",
+    )
+
+
+def _duration(seconds: float) -> timedelta:
+    """A time-out that does not fire before the workflow's clock has passed the deadline it stands for."""
+    return timedelta(seconds=min(max(seconds, 0.0), MAX_DURATION) + CLOCK_MARGIN)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SUMMARY_CHARACTERS else text[: SUMMARY_CHARACTERS - 3] + "..."

@@ -1,0 +1,140 @@
+"""What people can send to a running shift, and what they can ask it.
+
+Handlers are synchronous, take whatever arrives, cannot raise, and only write to the state; the loop reads it at its
+admission points. So no message can be lost at completion or continue-as-new, and none can fail a workflow task.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import JsonValue
+from temporalio import workflow
+from temporalio.common import RawValue
+from temporalio.exceptions import ApplicationError
+
+from longshift import contracts, inbox
+from longshift.admission import Hold
+from longshift.contracts import RunResult, RunSpec, StateView
+from longshift.inbox import MessageRefused
+from longshift.limits import Limits
+from longshift.state import RunState
+
+MESSAGE_REFUSED = "MessageRefused"
+"""Failure type of an update that is refused; nothing was changed."""
+
+
+class Mailbox:
+    """The message handlers of a run, and the state they write to."""
+
+    def __init__(self, state: RunState) -> None:
+        self._state = state
+        self._spec: RunSpec | None = None
+        self._phase = "opening"
+        self._waiting: Hold | None = None
+        self._result: RunResult | None = None
+        self._messages_received = 0
+        self._early_limits: dict[str, JsonValue] = {}
+        """Changes that arrived before the agent's own limits were known."""
+
+    @workflow.signal(name=contracts.STOP, description="Stop the run: {mode: graceful or now, reason: text}, all optional.")
+    def stop(self, *args: Any) -> None:
+        """Stop at the next admission point; mode `now` also cancels a model call or a read in flight."""
+        request = inbox.read_stop(args)
+        inbox.apply_stop(self._state, request)
+        self._received("stop", mode=request.mode, reason=request.reason)
+
+    @workflow.signal(name=contracts.PAUSE, description="Begin no further step until resumed; the deadline still runs.")
+    def pause(self, *_: Any) -> None:
+        """Admit nothing until resumed."""
+        self._state.paused = True
+        self._received("pause")
+
+    @workflow.signal(name=contracts.RESUME, description="Go on after a pause.")
+    def resume(self, *_: Any) -> None:
+        """Admit steps again."""
+        self._state.paused = False
+        self._received("resume")
+
+    @workflow.update(name=contracts.SET_LIMITS, description='Change limits, absolute values: {"seconds": 600}.')
+    def set_limits(self, *args: Any) -> dict[str, JsonValue]:
+        """Change limits from now on; the same request id twice counts once. Returns the limits in force."""
+        self._change_limits(args)
+        return self._state.limits.model_dump(mode="json")
+
+    @set_limits.validator
+    def _check_set_limits(self, *args: Any) -> None:
+        self._refuse_if_ended()
+        try:
+            inbox.read_limits(args)
+        except MessageRefused as refused:
+            raise ApplicationError(str(refused), type=MESSAGE_REFUSED, non_retryable=True) from None
+
+    @workflow.signal(name=contracts.SET_LIMITS, description="The same as the update, for when no worker answers.")
+    def set_limits_later(self, *args: Any) -> None:
+        """A change of limits that waits for a worker; a bad one is recorded and changes nothing."""
+        try:
+            self._change_limits(args)
+        except MessageRefused as refused:
+            self._received("limits_refused", reason=str(refused))
+
+    @workflow.update(name=contracts.TELL, description="A user's message: a text, or {text, request_id}.")
+    def tell(self, *args: Any) -> int:
+        """A user's message for the next model call. Returns how many wait."""
+        text, request_id = inbox.read_tell(self._state, args)
+        if self._state.request_is_new(request_id):
+            self._state.tells.append(text)
+            self._received("tell", text=text)
+        return len(self._state.tells)
+
+    @tell.validator
+    def _check_tell(self, *args: Any) -> None:
+        self._refuse_if_ended()
+        try:
+            inbox.read_tell(self._state, args)
+        except MessageRefused as refused:
+            raise ApplicationError(str(refused), type=MESSAGE_REFUSED, non_retryable=True) from None
+
+    @workflow.signal(dynamic=True)
+    def unknown(self, name: str, _: Sequence[RawValue]) -> None:
+        """A signal of no known name changes nothing and is recorded."""
+        self._received("unknown_signal", name=name)
+
+    @workflow.query(name=contracts.STATE, description="Status, phase, counters, limits, and what the run waits for.")
+    def state(self, *_: Any) -> StateView:
+        """The state as a person sees it."""
+        return self._view()
+
+    def _change_limits(self, args: tuple[Any, ...]) -> None:
+        changes, request_id = inbox.read_limits(args)
+        if not self._state.request_is_new(request_id):
+            return
+        if self._spec is None:
+            self._early_limits.update(changes)
+        self._state.limits = self._state.limits.changed(changes)
+        self._received("set_limits", **{name: str(value) for name, value in changes.items()})
+
+    def _with_early_limits(self, limits: Limits) -> Limits:
+        return limits.changed(self._early_limits)
+
+    def _received(self, kind: str, **detail: str | None) -> None:
+        self._messages_received += 1
+        self._state.decide(workflow.time(), kind, **detail)
+
+    def _refuse_if_ended(self) -> None:
+        if self._result is not None:
+            text = f"the run has ended with {self._result.status}; nothing can be changed any more"
+            raise ApplicationError(text, type=MESSAGE_REFUSED, non_retryable=True)
+
+    def _view(self) -> StateView:
+        waiting = self._waiting
+        status = "ENDED" if self._result else "WAITING" if waiting else "RUNNING"
+        return self._state.view(workflow.time()).model_copy(
+            update={
+                "status": status,
+                "phase": self._phase,
+                "waiting_for": f"{waiting.reason}: {waiting.remedy}" if waiting else None,
+                "agent": self._spec.agent.name if self._spec else None,
+                "endpoint": self._spec.endpoint.name if self._spec else None,
+                "result": self._result,
+            }
+        )
