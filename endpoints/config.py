@@ -1,8 +1,8 @@
 """Endpoints as the operator describes them: what the worker's configuration may say, and what a call costs by it.
 
 Generated text never reaches this file's values, and no key stands in them: only the NAME of the environment variable
-that holds one. A bad value is a pydantic ValidationError that names the field and the remedy and never repeats the
-input, which may hold what must not be shown (a password in a URL, a key where a name belongs).
+that holds one. A bad value is a pydantic ValidationError that names the field and the remedy and does not
+repeat the input, which may hold what must not be shown (a password in a URL, a key where a name belongs).
 """
 
 import math
@@ -50,7 +50,10 @@ Milliseconds = Annotated[int, Field(strict=True, ge=0)]
 
 
 class Configured(BaseModel):
-    """Base of what an operator or a test author writes: frozen, unknown fields are refused, input is never shown."""
+    """Base of what an operator or a test author writes: frozen, unknown fields are refused, input is never shown.
+
+    Pydantic takes `hide_input_in_errors` from the outermost model only: settings that hold endpoints set it too.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
 

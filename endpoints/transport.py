@@ -6,6 +6,7 @@ sends no request twice and reads neither proxies nor `.netrc` from the environme
 
 import asyncio
 import json
+import logging
 import os
 import re
 import zlib
@@ -18,6 +19,10 @@ from pydantic import JsonValue
 
 from endpoints.answers import failure, read_json, refused, retry_after, without_body
 from longshift.turns import CallFailed, ModelFailure
+
+# At DEBUG httpcore writes response headers, and a server may repeat the key in one: no `--verbose` of ours may turn
+# that on with the rest.
+logging.getLogger("httpcore").setLevel(logging.INFO)
 
 
 class BodyRefused(Exception):
