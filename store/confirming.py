@@ -1,0 +1,235 @@
+"""Appending to a run's chain what its workflow confirmed. Functions of one write transaction.
+
+The workflow is the authority. A message stands in `messages` only because the workflow named it, so that what a late
+worker still writes never gets into a transcript. Where an operator's reset made a run go another way, what the
+journal holds of the way not gone is replaced; rows of effects stay, since an effect once made is not undone.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import to_json
+from sqlalchemy import Connection, bindparam, delete, func, insert, select
+
+from longshift import jsontext
+from longshift.chain import GENESIS, Head, extend
+from longshift.contracts import Decision, Entry, RunResult
+from longshift.jsontext import canonical
+from longshift.messages import AssistantMessage, Weight, text_of
+from store.errors import JournalMismatch
+from store.tables import DECISIONS, MESSAGES, MODEL_CALLS, RUNS, TOOL_CALLS, stored
+
+REWRITTEN = "journal_rewritten"
+"""Kind of the decision that says that rows were replaced; its detail names the first message and model call."""
+
+_RUN = (
+    select(RUNS.c.length, RUNS.c.digest, RUNS.c.closed_at, RUNS.c.result)
+    .where(RUNS.c.run_id == bindparam("run"))
+    .with_for_update()  # two workers may write one run at once; SQLite's write lock covers it there
+)
+_LINKS = (
+    select(MESSAGES.c.number, MESSAGES.c.digest)
+    .where(MESSAGES.c.run_id == bindparam("run"), MESSAGES.c.number >= bindparam("start"))
+    .order_by(MESSAGES.c.number)
+)
+_TURNS = select(MODEL_CALLS.c.number, MODEL_CALLS.c.body).where(
+    MODEL_CALLS.c.run_id == bindparam("run"),
+    MODEL_CALLS.c.number.in_(bindparam("numbers", expanding=True)),
+    MODEL_CALLS.c.state == "answered",
+)
+_OBSERVATIONS = select(TOOL_CALLS.c.model_call, TOOL_CALLS.c.position, TOOL_CALLS.c.call_id, TOOL_CALLS.c.body).where(
+    TOOL_CALLS.c.run_id == bindparam("run"),
+    TOOL_CALLS.c.model_call.in_(bindparam("numbers", expanding=True)),
+    TOOL_CALLS.c.state == "settled",
+)
+_APPEND = insert(MESSAGES)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a write needs to know of its run."""
+
+    run_id: str
+    head: Head
+    """The latest confirmed link."""
+    result: str | None
+    """JSON of its result; None while it is open."""
+
+    @property
+    def admitted(self) -> int:
+        """Model calls that a closed run had admitted; 0 for an open one."""
+        return RunResult.model_validate_json(self.result).model_calls if self.result else 0
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """Entries as rows of `messages`, and where they part from what stands in the journal."""
+
+    rows: Sequence[Mapping[str, Any]]
+    parting: Head | None
+    """The chain before the first message that stands there with another link; None where there is none."""
+
+
+def lock_run(connection: Connection, run_id: str) -> Run:
+    """The run, locked for this transaction.
+
+    Raises JournalMismatch where it was never opened.
+    """
+    row = connection.execute(_RUN, {"run": run_id}).one_or_none()
+    if row is None:
+        raise JournalMismatch(f"run {run_id!r} is not in this journal: do all workers use the same journal URL?")
+    return Run(run_id, Head(length=row.length, digest=row.digest), row.result)
+
+
+def confirm(connection: Connection, run: Run, head: Head, entries: Sequence[Entry]) -> Confirmed:
+    """Give entries their numbers and links. Writes nothing.
+
+    Raises JournalMismatch where a body is missing or the links do not end at `head`.
+    """
+    start = head.length - len(entries)
+    links = {run.head.length - 1: run.head.digest, -1: GENESIS}
+    if run.head.length != start:
+        links |= {row.number: row.digest for row in connection.execute(_LINKS, {"run": run.run_id, "start": start - 1})}
+    if start < 0 or start - 1 not in links:
+        raise JournalMismatch(
+            f"run {run.run_id!r}: the journal has {run.head.length} messages, the workflow goes on after {start}; "
+            "rebuild it from the workflow's history"
+        )
+    before = Head(length=start, digest=links[start - 1])
+    rows: list[Mapping[str, Any]] = []
+    parting = None
+    for text, columns in _texts(connection, run.run_id, entries):
+        size = jsontext.size(text)
+        after = extend(before, Weight(bytes=size, sha256=jsontext.sha256(text)))
+        if parting is None and links.get(before.length, after.digest) != after.digest:
+            parting = before
+        where = {"run_id": run.run_id, "number": before.length, "bytes": size, "digest": after.digest}
+        rows.append(_NO_BODY | columns | where)
+        before = after
+    if before != head:
+        raise JournalMismatch(
+            f"run {run.run_id!r}: the journal's chain does not end at message {head.length - 1} as the workflow's "
+            "does; audit the run to find the first row that differs"
+        )
+    return Confirmed(rows, parting)
+
+
+_NO_BODY: dict[str, Any] = {"body": None, "turn": None, "call_model": None, "call_position": None, "call_id": None}
+
+
+def append(connection: Connection, run: Run, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write those of `rows` that do not stand yet."""
+    missing = [row for row in rows if row["number"] >= run.head.length]
+    if missing:
+        connection.execute(_APPEND, missing)
+
+
+def rewrite(connection: Connection, run: Run, keep: Head, model_call: int, now: float) -> Run:
+    """Remove the way not gone: messages after `keep`, model calls from `model_call` on and their reads.
+
+    Returns the run as it stands then. The decision REWRITTEN records it.
+    """
+    of_run = {"run": run.run_id}
+    connection.execute(
+        delete(MESSAGES).where(MESSAGES.c.run_id == bindparam("run"), MESSAGES.c.number >= keep.length), of_run
+    )
+    connection.execute(
+        delete(MODEL_CALLS).where(MODEL_CALLS.c.run_id == bindparam("run"), MODEL_CALLS.c.number >= model_call), of_run
+    )
+    connection.execute(
+        delete(TOOL_CALLS).where(
+            TOOL_CALLS.c.run_id == bindparam("run"), TOOL_CALLS.c.model_call >= model_call, TOOL_CALLS.c.kind == "read"
+        ),
+        of_run,
+    )
+    detail = {"message": keep.length, "removed": run.head.length - keep.length, "model_call": model_call}
+    _record(connection, run.run_id, [{"ordinal": None, "at": now, "kind": REWRITTEN, "detail": canonical(detail)}])
+    return Run(run.run_id, keep, run.result)
+
+
+def decide(connection: Connection, run_id: str, decisions: Sequence[Decision]) -> None:
+    """Append the workflow's decisions, but for those that stand already: the same number and time is the same
+    decision, sent again. A reset makes other decisions under numbers that were used, at other times: both stand."""
+    if not decisions:
+        return
+    standing = connection.execute(
+        select(DECISIONS.c.ordinal, DECISIONS.c.at).where(
+            DECISIONS.c.run_id == run_id, DECISIONS.c.ordinal >= min(d.number for d in decisions)
+        )
+    )
+    known = set(standing.tuples())
+    _record(
+        connection,
+        run_id,
+        [
+            # A signal's payload may hold what JSON has no word for, such as NaN; it becomes null.
+            {"ordinal": d.number, "at": d.at, "kind": d.kind, "detail": to_json(d.detail, inf_nan_mode="null").decode()}
+            for d in decisions
+            if (d.number, d.at) not in known
+        ],
+    )
+
+
+def _record(connection: Connection, run_id: str, decisions: Sequence[dict[str, Any]]) -> None:
+    latest = select(func.coalesce(func.max(DECISIONS.c.number), 0)).where(DECISIONS.c.run_id == run_id)
+    number = connection.execute(latest).scalar_one() + 1
+    rows = [{"run_id": run_id, "number": n} | decision for n, decision in enumerate(decisions, number)]
+    if rows:
+        connection.execute(insert(DECISIONS), rows)
+
+
+def _texts(connection: Connection, run_id: str, entries: Sequence[Entry]) -> list[tuple[str, dict[str, Any]]]:
+    """Each entry's canonical text, and the columns of its row that say where its body stands."""
+    turns = _turns(connection, run_id, {e.turn for e in entries if e.turn is not None})
+    calls = _observations(connection, run_id, {e.call for e in entries if e.call is not None})
+    found: list[tuple[str, dict[str, Any]]] = []
+    for entry in entries:
+        if entry.turn is not None:
+            text = turns.get(entry.turn)
+            if text is None:
+                raise JournalMismatch(f"run {run_id!r}: the reply of model call {entry.turn} is not in the journal")
+            found.append((text, {"role": "assistant", "turn": entry.turn}))
+        elif entry.call is not None:
+            model_call, position = entry.call
+            if entry.call not in calls:
+                raise JournalMismatch(
+                    f"run {run_id!r}: the observation of call {position} of model call {model_call} is not in the "
+                    "journal"
+                )
+            call_id, text = calls[entry.call]
+            where = {"call_model": model_call, "call_position": position, "call_id": call_id}
+            found.append((text, {"role": "tool", **where}))
+        elif entry.message is not None:
+            text = text_of(entry.message)
+            found.append((text, {"role": entry.message.role, "body": text}))
+        else:
+            raise JournalMismatch(f"run {run_id!r}: an entry names no turn, no call and no message")
+    return found
+
+
+def _turns(connection: Connection, run_id: str, numbers: set[int]) -> dict[int, str]:
+    if not numbers:
+        return {}
+    return {row.number: row.body for row in connection.execute(_TURNS, {"run": run_id, "numbers": sorted(numbers)})}
+
+
+def _observations(
+    connection: Connection, run_id: str, wanted: set[tuple[int, int]]
+) -> dict[tuple[int, int], tuple[str, str]]:
+    """Call id and text by place. An effect of before a reset may stand at the same place under another id: the turn
+    says which call is meant."""
+    if not wanted:
+        return {}
+    numbers = sorted({model_call for model_call, _ in wanted})
+    found: dict[tuple[int, int], dict[str, str]] = {place: {} for place in wanted}
+    for row in connection.execute(_OBSERVATIONS, {"run": run_id, "numbers": numbers}):
+        if (row.model_call, row.position) in wanted:
+            found[row.model_call, row.position][row.call_id] = row.body
+    crowded = {model_call for (model_call, _), texts in found.items() if len(texts) > 1}
+    turns = {n: AssistantMessage.model_validate_json(text) for n, text in _turns(connection, run_id, crowded).items()}
+    for (model_call, position), texts in found.items():
+        if model_call in turns and len(texts) > 1:
+            asked = stored(turns[model_call].calls[position].id)
+            found[model_call, position] = {asked: texts[asked]} if asked in texts else {}
+    return {place: next(iter(texts.items())) for place, texts in found.items() if texts}

@@ -1,0 +1,19 @@
+"""What can go wrong with a journal. Nothing of SQLAlchemy or a driver leaves this room.
+
+JournalError
+|-- JournalUnavailable   it cannot be reached, read or written now; the message names the remedy
+`-- JournalMismatch      what it holds is not what the workflow says it must hold; trying again does not help
+"""
+
+
+class JournalError(Exception):
+    """Root of this tree."""
+
+
+class JournalUnavailable(JournalError):
+    """The database cannot be used now: away, locked, full, refused, of a newer version. The message names its URL
+    without a password, and the remedy."""
+
+
+class JournalMismatch(JournalError):
+    """The journal and the workflow disagree about a run. Final; the message names the run and the row."""

@@ -1,0 +1,168 @@
+"""The journal: everything that happened in a run, in SQL, in the order in which its workflow confirmed it."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Self
+
+from longshift.chain import Head
+from longshift.contracts import CallModel, CloseRun, RunSpec, RunTool
+from longshift.messages import AssistantMessage, Message, ToolCall
+from longshift.tools import Kind
+from longshift.turns import ModelFailure, Turn
+from store import calls, runs, transcripts
+from store.calls import Answered, Begun, Failed, Fresh, Lost, Observed
+from store.engine import Database, open_database
+from store.migrations import upgrade
+from store.tables import DecisionRow, ModelCallRow, RunRow, ToolCallRow
+from store.transcripts import Difference, StoredMessage, TranscriptCache
+
+__all__ = ["Answered", "Begun", "Difference", "Failed", "Fresh", "Journal", "Lost", "Observed", "StoredMessage"]
+
+KNOWN_SPECS = 256
+"""Specifications of runs that a journal keeps in memory; a worker has fewer runs at work."""
+
+
+class Journal:
+    """One connection of a process to the journal, safe to share between tasks.
+
+    Every method is one transaction, and safe to repeat: what was done is not done again. Times are handed in, in
+    seconds since the epoch.
+
+    Every method raises store.errors.JournalUnavailable where the database cannot be used now, and
+    store.errors.JournalMismatch where it does not hold what the workflow says it must.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._specs: OrderedDict[str, RunSpec] = OrderedDict()
+        self._transcripts = TranscriptCache()
+
+    @classmethod
+    async def open(cls, url: str) -> Self:
+        """The journal at `url`, its tables brought to this version. Close it in the end."""
+        database = open_database(url)
+        try:
+            await database.write(upgrade)
+        except BaseException:
+            await database.close()
+            raise
+        return cls(database)
+
+    async def close(self) -> None:
+        """Finish what is under way and give all connections back."""
+        await self._database.close()
+
+    # A run, from its opening to its end.
+
+    async def open_run(self, run_id: str, spec: RunSpec, opening: Sequence[Message], opened_at: float) -> Head:
+        """Enter a run and the first messages of its transcript.
+
+        The same again changes nothing and returns the same head; the specification that was entered first stands.
+        Another opening under the same id is a JournalMismatch.
+        """
+        return await self._database.write(lambda c: runs.open_run(c, run_id, spec, opening, opened_at))
+
+    async def spec(self, run_id: str) -> RunSpec:
+        """What a run works with."""
+        if run_id not in self._specs:
+            self._specs[run_id] = await self._database.read(lambda c: runs.read_spec(c, run_id))
+            while len(self._specs) > KNOWN_SPECS:
+                self._specs.popitem(last=False)
+        self._specs.move_to_end(run_id)
+        return self._specs[run_id]
+
+    async def transcript(self, run_id: str, head: Head) -> list[Message]:
+        """The whole messages up to `head`, every one proved by the chain that ends there."""
+        known = self._transcripts.latest(run_id, head)
+        if known.head != head:
+            known = await self._database.read(lambda c: transcripts.read_transcript(c, run_id, known, head))
+            self._transcripts.hold(run_id, known)
+        return list(known.messages)
+
+    async def close_run(self, request: CloseRun, now: float) -> None:
+        """Append the last entries and enter the run's end."""
+        await self._database.write(lambda c: runs.close_run(c, request, now))
+        self._transcripts.drop(request.run_id)
+
+    # Model calls.
+
+    async def begin_model_call(self, request: CallModel, sender: str, now: float) -> Begun:
+        """Append what is new in `request` to the transcript and the decisions, prove that the chain ends at its
+        head, and enter the call as sent by `sender` (a worker and its attempt).
+
+        Fresh is this caller's to send. Answered and Failed tell what came of the very same call before; Lost, that
+        nothing did, or that the run went on without it.
+
+        Where a reset made the run go another way, what the journal holds of the old one from there on is replaced
+        (but for rows of effects), and the decision `journal_rewritten` says so.
+        """
+        return await self._database.write(lambda c: calls.begin_model_call(c, request, sender, now))
+
+    async def settle_model_call(self, request: CallModel, reply: AssistantMessage, turn: Turn, now: float) -> bool:
+        """Enter the reply, whole, of a call that was begun. Returns False, and changes nothing, where the call's
+        outcome stands already or its place is another's: then nobody may be told of this reply."""
+        return await self._database.write(lambda c: calls.settle_model_call(c, request, reply, turn, now))
+
+    async def fail_model_call(self, request: CallModel, failure: ModelFailure, now: float) -> bool:
+        """Enter the failure of a call that was begun; else as `settle_model_call`."""
+        return await self._database.write(lambda c: calls.fail_model_call(c, request, failure, now))
+
+    # Tool calls.
+
+    async def tool_call(self, run_id: str, model_call: int, position: int) -> ToolCall:
+        """A call as the model made it, with arguments that were too large for the history."""
+        return await self._database.read(lambda c: calls.tool_call(c, run_id, model_call, position))
+
+    async def observation(self, run_id: str, model_call: int, position: int) -> Observed | None:
+        """What the call at a place in a stored turn brought, where it is settled."""
+        return await self._database.read(lambda c: calls.observation(c, run_id, model_call, position))
+
+    async def stored_observation(self, request: RunTool) -> Observed | None:
+        """What this very call brought, where it is settled."""
+        return await self._database.read(lambda c: calls.stored_observation(c, request))
+
+    async def begin_tool_call(self, request: RunTool, kind: Kind, attempt: int, now: float) -> bool:
+        """Enter a call as started, before its handler runs. Returns False where its key (run, model call, position,
+        call id) has a row: then nothing may be run. Reads need no such row."""
+        return await self._database.write(lambda c: calls.begin_tool_call(c, request, kind, attempt, now))
+
+    async def settle_tool_call(
+        self, request: RunTool, kind: Kind, observed: Observed, *, whole: str | None = None, attempt: int, now: float
+    ) -> Observed:
+        """Enter what a call brought, unless it is settled already. Returns what stands then: tell the workflow that.
+
+        `whole` is what the tool returned, where the observation's content was cut.
+        """
+        return await self._database.write(
+            lambda c: calls.settle_tool_call(c, request, kind, observed, whole=whole, attempt=attempt, now=now)
+        )
+
+    # For people, and for what people look with.
+
+    async def run(self, run_id: str) -> RunRow | None:
+        """One run."""
+        return await self._database.read(lambda c: runs.read_run(c, run_id))
+
+    async def runs(self, limit: int) -> list[RunRow]:
+        """The runs opened last, the latest first."""
+        return await self._database.read(lambda c: runs.latest_runs(c, limit))
+
+    async def messages(self, run_id: str) -> list[StoredMessage]:
+        """A run's confirmed messages, as they stand; `verify_chain` proves them."""
+        return await self._database.read(lambda c: transcripts.read_messages(c, run_id))
+
+    async def model_calls(self, run_id: str) -> list[ModelCallRow]:
+        """A run's model calls, in order."""
+        return await self._database.read(lambda c: runs.read_model_calls(c, run_id))
+
+    async def tool_calls(self, run_id: str) -> list[ToolCallRow]:
+        """A run's dispatched tool calls, in the order of the requests."""
+        return await self._database.read(lambda c: runs.read_tool_calls(c, run_id))
+
+    async def decisions(self, run_id: str) -> list[DecisionRow]:
+        """A run's decisions, in the order of writing."""
+        return await self._database.read(lambda c: runs.read_decisions(c, run_id))
+
+    async def verify_chain(self, run_id: str) -> Difference | None:
+        """Recompute every link of a run from its bodies. Returns the first row that differs, None if all is well."""
+        return await self._database.read(lambda c: transcripts.verify_chain(c, run_id))

@@ -1,0 +1,56 @@
+"""Brings a database to this version's schema. Alembic is imported only where there is something to do."""
+
+from sqlalchemy import Connection, func, inspect, select, text
+
+from store.engine import open_database
+from store.errors import JournalUnavailable
+
+HEAD = "0001"
+"""The revision that this version of Longshift reads and writes: the last one in `versions/`."""
+
+_LOCK = 7_411_866_318_202_511
+"""PostgreSQL's advisory lock under which a schema is changed; any number that nobody else uses."""
+
+
+async def migrate(url: str) -> None:
+    """Bring the database at `url` to HEAD, creating what is not there. Safe when several workers start at once.
+
+    Raises JournalUnavailable where it cannot be reached, or was written by a newer version.
+    """
+    database = open_database(url)
+    try:
+        await database.write(upgrade)
+    finally:
+        await database.close()
+
+
+def upgrade(connection: Connection) -> None:
+    """Bring the connection's database to HEAD, in its transaction. On SQLite that transaction holds the write lock,
+    on PostgreSQL an advisory lock is taken: a second worker waits, then finds nothing to do.
+
+    Raises JournalUnavailable for a database of a newer version.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+    found = None
+    if inspect(connection).has_table("alembic_version"):
+        found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+    if found != HEAD:
+        _run_alembic(connection, found)
+
+
+def _run_alembic(connection: Connection, found: str | None) -> None:
+    from alembic import command
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", "store:migrations")
+    config.set_main_option("path_separator", "os")
+    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    if found is not None and found not in known:
+        raise JournalUnavailable(
+            f"the journal's schema is {found!r}, which this version of Longshift (schema {HEAD!r}) does not know: it"
+            " was written by a newer one; install that version, or point the URL at another database"
+        )
+    command.upgrade(config, "head")

@@ -1,0 +1,187 @@
+"""The journal's tables. Times are seconds since the epoch, money is micro-USD, bodies are canonical JSON text.
+
+A body stands once: a turn in its `model_calls` row, an observation in its `tool_calls` row, any other message in its
+`messages` row. `messages` is the chain that the workflow confirmed, in order, and refers to the other two.
+
+There are no foreign keys: every writer locks or reads its run first, rows of effects outlive what they belonged to,
+and on PostgreSQL a key check would make each tool call wait for its run's row. The primary keys serve every look-up
+but one, the list of runs.
+"""
+
+from typing import Literal, cast
+
+from sqlalchemy import BigInteger, Dialect, Table, Text
+from sqlalchemy.types import TypeDecorator
+from sqlmodel import Field, SQLModel
+
+LARGEST = 2**63 - 1
+"""The largest integer that both databases hold."""
+
+CallState = Literal["sent", "answered", "failed"]
+"""Of a model call: `sent` until its outcome is written."""
+ToolState = Literal["started", "settled"]
+"""Of a tool call: `started` is written for effects only, before the handler runs."""
+
+
+def stored(text: str) -> str:
+    """`text` as the database holds it. A NUL character, which PostgreSQL cannot hold and an endpoint may send in a
+    call's id, becomes U+FFFD."""
+    return text.replace("\0", "\ufffd") if "\0" in text else text
+
+
+class Words(TypeDecorator[str]):
+    """Text that may come from outside."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """What is written for `value`."""
+        return None if value is None else stored(value)
+
+
+class Amount(TypeDecorator[int]):
+    """An integer of 0 or more from outside: a limit, a reported usage. What is too large to hold becomes LARGEST."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: int | None, dialect: Dialect) -> int | None:
+        """What is written for `value`."""
+        return None if value is None else min(value, LARGEST)
+
+
+class RunRow(SQLModel, table=True):
+    """One run."""
+
+    __tablename__ = "runs"
+
+    run_id: str = Field(primary_key=True, sa_type=Words)
+    agent: str = Field(sa_type=Words)
+    endpoint: str = Field(sa_type=Words)
+    model: str = Field(sa_type=Words)
+    opened_at: float = Field(index=True)
+    spec: str = Field(sa_type=Words)
+    """JSON of the longshift.contracts.RunSpec."""
+    closed_at: float | None = None
+    status: str | None = Field(default=None, sa_type=Words)
+    detail: str | None = Field(default=None, sa_type=Words)
+    result: str | None = Field(default=None, sa_type=Words)
+    """JSON of the longshift.contracts.RunResult."""
+    length: int
+    """Confirmed messages."""
+    digest: str = Field(sa_type=Words)
+    """The latest confirmed link."""
+
+
+class MessageRow(SQLModel, table=True):
+    """One message that the workflow confirmed."""
+
+    __tablename__ = "messages"
+
+    run_id: str = Field(primary_key=True, sa_type=Words)
+    number: int = Field(primary_key=True)
+    """From 0, without a gap."""
+    role: str = Field(sa_type=Words)
+    body: str | None = Field(default=None, sa_type=Words)
+    """The message, unless it is a turn or a stored observation."""
+    turn: int | None = None
+    """The model call whose turn it is."""
+    call_model: int | None = None
+    """With the next two: the tool call whose observation it is."""
+    call_position: int | None = None
+    call_id: str | None = Field(default=None, sa_type=Words)
+    bytes: int = Field(sa_type=Amount)
+    digest: str = Field(sa_type=Words)
+    """The chain's link after this message."""
+
+
+class ModelCallRow(SQLModel, table=True):
+    """One admitted request to an endpoint."""
+
+    __tablename__ = "model_calls"
+
+    run_id: str = Field(primary_key=True, sa_type=Words)
+    number: int = Field(primary_key=True)
+    """From 1."""
+    context_length: int
+    """Messages sent, by reference: the chain up to here."""
+    context_digest: str = Field(sa_type=Words)
+    tools: bool
+    """Whether tools were offered."""
+    allowed: int = Field(sa_type=Amount)
+    """Output tokens allowed."""
+    estimate: int = Field(sa_type=Amount)
+    """Micro-USD reserved."""
+    state: str = Field(sa_type=Words)
+    """A CallState."""
+    body: str | None = Field(default=None, sa_type=Words)
+    """The assistant message, whole."""
+    stop_reason: str | None = Field(default=None, sa_type=Words)
+    output_tokens: int | None = Field(default=None, sa_type=Amount)
+    input_tokens: int | None = Field(default=None, sa_type=Amount)
+    usage: str | None = Field(default=None, sa_type=Words)
+    """JSON of the longshift.turns.Usage of a turn."""
+    cost: int | None = Field(default=None, sa_type=Amount)
+    milliseconds: int | None = Field(default=None, sa_type=Amount)
+    failure: str | None = Field(default=None, sa_type=Words)
+    """JSON of the longshift.turns.ModelFailure."""
+    sender: str = Field(sa_type=Words)
+    """The worker and attempt that sent it."""
+    started_at: float
+    ended_at: float | None = None
+
+
+class ToolCallRow(SQLModel, table=True):
+    """One dispatched tool call. The key has the call's id, so that an effect of before a reset, whose row is never
+    deleted, does not stand in the place of another call."""
+
+    __tablename__ = "tool_calls"
+
+    run_id: str = Field(primary_key=True, sa_type=Words)
+    model_call: int = Field(primary_key=True)
+    position: int = Field(primary_key=True)
+    call_id: str = Field(primary_key=True, sa_type=Words)
+    name: str = Field(sa_type=Words)
+    arguments_sha256: str = Field(sa_type=Words)
+    kind: str = Field(sa_type=Words)
+    """A longshift.tools.Kind."""
+    state: str = Field(sa_type=Words)
+    """A ToolState."""
+    body: str | None = Field(default=None, sa_type=Words)
+    """The observation as the model gets it."""
+    whole: str | None = Field(default=None, sa_type=Words)
+    """What the tool returned, where the observation's content was cut."""
+    fatal: bool = False
+    milliseconds: int | None = Field(default=None, sa_type=Amount)
+    attempt: int
+    """The platform's attempt that began the row, from 1."""
+    started_at: float
+    settled_at: float | None = None
+
+
+class DecisionRow(SQLModel, table=True):
+    """Something that was decided about a run."""
+
+    __tablename__ = "decisions"
+
+    run_id: str = Field(primary_key=True, sa_type=Words)
+    number: int = Field(primary_key=True)
+    """From 1, in the order of writing."""
+    ordinal: int | None = None
+    """The workflow's number of it; None: the journal's own."""
+    at: float
+    kind: str = Field(sa_type=Words)
+    detail: str = Field(sa_type=Words)
+    """A JSON object."""
+
+
+def _table(row: type[SQLModel]) -> Table:
+    return cast(Table, row.__table__)  # type: ignore[attr-defined]  # SQLModel sets it without declaring it
+
+
+RUNS = _table(RunRow)
+MESSAGES = _table(MessageRow)
+MODEL_CALLS = _table(ModelCallRow)
+TOOL_CALLS = _table(ToolCallRow)
+DECISIONS = _table(DecisionRow)

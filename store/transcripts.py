@@ -1,0 +1,182 @@
+"""Reading a run's messages, each proved by its link, and checking the whole chain."""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from pydantic import TypeAdapter, ValidationError
+from sqlalchemy import Connection, and_, bindparam, func, select
+
+from longshift import jsontext
+from longshift.chain import Head, extend
+from longshift.messages import Message, Weight
+from store.errors import JournalMismatch
+from store.tables import MESSAGES, MODEL_CALLS, RUNS, TOOL_CALLS
+
+CACHE_BYTES = 16 * 1024 * 1024
+"""Bytes of messages, as JSON, that a journal keeps in memory; as objects they take a few times as much. A worker's
+runs at work fit in: each is at most its `context_bytes`, 32 KiB by default."""
+
+_MESSAGE: TypeAdapter[Message] = TypeAdapter(Message)
+
+_ROWS = (
+    select(
+        MESSAGES.c.number,
+        MESSAGES.c.role,
+        MESSAGES.c.bytes,
+        MESSAGES.c.digest,
+        func.coalesce(MESSAGES.c.body, MODEL_CALLS.c.body, TOOL_CALLS.c.body).label("body"),
+    )
+    .outerjoin(MODEL_CALLS, and_(MODEL_CALLS.c.run_id == MESSAGES.c.run_id, MODEL_CALLS.c.number == MESSAGES.c.turn))
+    .outerjoin(
+        TOOL_CALLS,
+        and_(
+            TOOL_CALLS.c.run_id == MESSAGES.c.run_id,
+            TOOL_CALLS.c.model_call == MESSAGES.c.call_model,
+            TOOL_CALLS.c.position == MESSAGES.c.call_position,
+            TOOL_CALLS.c.call_id == MESSAGES.c.call_id,
+        ),
+    )
+    .where(
+        MESSAGES.c.run_id == bindparam("run"),
+        MESSAGES.c.number >= bindparam("start"),
+        MESSAGES.c.number < bindparam("stop"),
+    )
+    .order_by(MESSAGES.c.number)
+)
+_EVERY_MESSAGE = 2**31 - 1
+"""A `stop` that no run reaches."""
+
+
+@dataclass(frozen=True)
+class StoredMessage:
+    """A confirmed message as it stands in the journal."""
+
+    number: int
+    """From 0."""
+    role: str
+    message: Message
+    digest: str
+    """The chain's link after it."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first row of a run that is not what its chain says."""
+
+    number: int
+    """The message's number; the run's length where the rows end too early or too late."""
+    reason: str
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """The messages up to a head, proved by their links."""
+
+    head: Head
+    messages: tuple[Message, ...] = ()
+    bytes: int = 0
+    """Of the messages' JSON."""
+
+
+EMPTY = Transcript(Head())
+"""No message yet."""
+
+
+def read_transcript(connection: Connection, run_id: str, known: Transcript, head: Head) -> Transcript:
+    """The transcript up to `head`. Only what comes after `known` is read, unless that is of a way not gone.
+
+    Raises JournalMismatch where the links of the stored bodies do not end at `head`.
+    """
+    before, texts = known.head, []
+    for row in connection.execute(_ROWS, {"run": run_id, "start": before.length, "stop": head.length}):
+        if row.number == before.length and row.body is not None:
+            texts.append(row.body)
+            before = _after(before, row.body)
+    if before != head and known is not EMPTY:
+        return read_transcript(connection, run_id, EMPTY, head)
+    if before != head:
+        raise JournalMismatch(
+            f"run {run_id!r}: the journal's messages do not end at message {head.length - 1} as the workflow says; "
+            "audit the run to find the first row that differs"
+        )
+    messages = (*known.messages, *map(_MESSAGE.validate_json, texts))
+    return Transcript(head, messages, known.bytes + sum(map(jsontext.size, texts)))
+
+
+def read_messages(connection: Connection, run_id: str) -> list[StoredMessage]:
+    """All confirmed messages of a run, unproved.
+
+    Raises JournalMismatch, naming the first row whose body is gone or is no message.
+    """
+    found = []
+    for row in connection.execute(_ROWS, {"run": run_id, "start": 0, "stop": _EVERY_MESSAGE}):
+        try:
+            message = _MESSAGE.validate_json(row.body or "")
+        except ValidationError:
+            raise JournalMismatch(f"run {run_id!r}: message {row.number} has no body that is a message") from None
+        found.append(StoredMessage(row.number, row.role, message, row.digest))
+    return found
+
+
+def verify_chain(connection: Connection, run_id: str) -> Difference | None:
+    """Recompute every link of a run from the bodies. Returns the first row that differs."""
+    run = connection.execute(select(RUNS.c.length, RUNS.c.digest).where(RUNS.c.run_id == run_id)).one_or_none()
+    if run is None:
+        return Difference(0, "the run is not in this journal")
+    head = Head()
+    for row in connection.execute(_ROWS, {"run": run_id, "start": 0, "stop": _EVERY_MESSAGE}):
+        if row.number != head.length:
+            return Difference(head.length, "the message is missing")
+        if row.body is None:
+            return Difference(row.number, "the message's body is missing")
+        if row.bytes != jsontext.size(row.body):
+            return Difference(row.number, "the message's size is not what was recorded")
+        head = _after(head, row.body)
+        if row.digest != head.digest:
+            return Difference(row.number, "the message's link does not follow from its body and the link before it")
+        if row.role != _role(row.body):
+            return Difference(row.number, "the message's role is not its body's")
+    if head != Head(length=run.length, digest=run.digest):
+        return Difference(head.length, f"the chain ends here; the run was recorded with {run.length} messages")
+    return None
+
+
+class TranscriptCache:
+    """The latest transcript of each run at work, up to `room` bytes in all; the longest unused goes first.
+
+    It can be stale but never wrong: what is read on from it must end at the head that the workflow names.
+    """
+
+    def __init__(self, room: int = CACHE_BYTES) -> None:
+        self._room = room
+        self._held: OrderedDict[str, Transcript] = OrderedDict()
+        self._bytes = 0
+
+    def latest(self, run_id: str, head: Head) -> Transcript:
+        """The run's transcript, where it may be a beginning of the one up to `head`; else the empty one."""
+        held = self._held.get(run_id)
+        return held if held is not None and held.head.length <= head.length else EMPTY
+
+    def hold(self, run_id: str, transcript: Transcript) -> None:
+        """Keep a run's transcript instead of the one before."""
+        self.drop(run_id)
+        self._held[run_id] = transcript
+        self._bytes += transcript.bytes
+        while self._bytes > self._room:
+            self.drop(next(iter(self._held)))
+
+    def drop(self, run_id: str) -> None:
+        """Forget a run."""
+        if (held := self._held.pop(run_id, None)) is not None:
+            self._bytes -= held.bytes
+
+
+def _after(head: Head, body: str) -> Head:
+    return extend(head, Weight(bytes=jsontext.size(body), sha256=jsontext.sha256(body)))
+
+
+def _role(body: str) -> str | None:
+    try:
+        return _MESSAGE.validate_json(body).role
+    except ValidationError:
+        return None
