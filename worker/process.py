@@ -1,0 +1,162 @@
+"""A worker process, put together: settings, journal, endpoints, agents, client, and Temporal's worker over them."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+
+from temporalio.client import Client
+from temporalio.worker import Worker
+
+from activities.run_activities import Activities
+from endpoints.base import Endpoint
+from endpoints.factory import open_endpoint
+from store.errors import JournalUnavailable
+from store.journal import Journal
+from worker.agents import load_agents
+from worker.connection import NoServer, connect
+from worker.problems import SettingsRefused
+from worker.settings import Settings, load_settings
+from workflows.agent_run import AgentRun
+
+READY = "worker ready"
+"""Begins the line on stderr that says that this worker takes work."""
+STICKY_SECONDS = 2
+"""Seconds that a dead worker's runs wait for it before another one takes them; Temporal's own 10 delays the news."""
+HEARTBEAT_THROTTLE_SECONDS = 1
+"""Seconds between heartbeats sent: a cancellation arrives with one, and comes late with Temporal's own 60."""
+RETRY_SECONDS = 2
+"""Seconds between attempts to reach a server that does not answer."""
+TOOL_THREAD = "tool"
+"""Begins the name of a thread that runs synchronous tools."""
+
+log = logging.getLogger("longshift.worker")
+
+
+def main(file: Path | None = None) -> int:
+    """Run a worker until it is told to end by SIGTERM or SIGINT; a second signal ends it without its grace.
+
+    Args:
+        file: the configuration file, where one is named.
+
+    Returns:
+        The exit code: 0 ended when told, 1 failed at work, 2 could not begin.
+    """
+    _log_to_stderr()
+    try:
+        settings = load_settings(file)
+        logging.getLogger().setLevel(settings.worker.log_level.upper())
+        asyncio.run(_work(settings))
+    except (SettingsRefused, JournalUnavailable) as error:
+        for line in str(error).splitlines():
+            log.error("%s", line)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except Exception:
+        log.exception("the worker failed; its runs go on with the next one")
+        return 1
+    return 0
+
+
+async def _work(settings: Settings) -> None:
+    ending = _signals()
+    agents = load_agents(settings)
+    async with contextlib.AsyncExitStack() as stack:
+        journal = await Journal.open(settings.journal.url)
+        stack.push_async_callback(journal.close)
+        endpoints = _endpoints(settings)
+        for endpoint in endpoints.values():
+            stack.push_async_callback(endpoint.close)
+        client = await _server(settings, ending)
+        if client is None:
+            return
+        tool_threads = ThreadPoolExecutor(settings.worker.max_concurrent_activities, TOOL_THREAD)
+        asyncio.get_running_loop().set_default_executor(
+            tool_threads
+        )  # its own size would let few sync tools run at once
+        config = settings.worker
+        activities = Activities(journal, agents, endpoints, settings.endpoints, config.heartbeat_seconds)
+        worker = Worker(
+            client,
+            task_queue=settings.task_queue,
+            workflows=[AgentRun],
+            activities=activities.all(),
+            max_cached_workflows=config.max_cached_workflows,
+            max_concurrent_activities=config.max_concurrent_activities,
+            graceful_shutdown_timeout=timedelta(seconds=config.grace_seconds),
+            sticky_queue_schedule_to_start_timeout=timedelta(seconds=STICKY_SECONDS),
+            max_heartbeat_throttle_interval=timedelta(seconds=HEARTBEAT_THROTTLE_SECONDS),
+        )
+        async with worker:
+            address = client.service_client.config.target_host
+            log.info("%s: queue %s at %s, agents %s", READY, settings.task_queue, address, ", ".join(sorted(agents)))
+            await ending.wait()
+            log.info("ending: steps in flight have %g s to finish", config.grace_seconds)
+    log.info("ended")
+    _leave_threads(tool_threads)
+
+
+def _endpoints(settings: Settings) -> dict[str, Endpoint]:
+    endpoints: dict[str, Endpoint] = {}
+    problems: list[str] = []
+    for name, config in settings.endpoints.items():
+        try:
+            endpoints[name] = open_endpoint(name, config)
+        except ValueError as error:
+            problems.append(settings.sources.line(("endpoints", name), str(error)))
+    if problems:
+        raise SettingsRefused(problems)
+    return endpoints
+
+
+async def _server(settings: Settings, ending: asyncio.Event) -> Client | None:
+    """The connection, waited for: after a power cut, worker and server start in any order. None when told to end."""
+    while not ending.is_set():
+        try:
+            return await connect(settings)
+        except NoServer as error:
+            log.warning("waiting: %s", error)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(RETRY_SECONDS):
+                await ending.wait()
+    return None
+
+
+def _signals() -> asyncio.Event:
+    """An event that SIGTERM or SIGINT sets; the next one ends the process at once."""
+    ending = asyncio.Event()
+
+    def end(number: signal.Signals) -> None:
+        if ending.is_set():
+            os._exit(128 + number)
+        ending.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, end, number)
+    return ending
+
+
+def _leave_threads(executor: ThreadPoolExecutor) -> None:
+    """End the process where a synchronous tool outlived its grace: Python would wait for its thread without end."""
+    executor.shutdown(wait=False, cancel_futures=True)
+    threads = [thread for thread in threading.enumerate() if thread.name.startswith(f"{TOOL_THREAD}_")]
+    for thread in threads:
+        thread.join(timeout=0.1)
+    if stuck := sum(thread.is_alive() for thread in threads):
+        log.warning("%d tool threads were still at work and are left", stuck)
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def _log_to_stderr() -> None:
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log.setLevel(logging.INFO)  # what a worker says of itself is said at every level
+    for chatty in ("alembic", "httpx"):  # each migration, and each request with its URL
+        logging.getLogger(chatty).setLevel(logging.WARNING)

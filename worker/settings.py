@@ -1,0 +1,263 @@
+"""The one reader of the configuration: a TOML file, then the environment over it.
+
+Nothing else in the house reads the file or a `LONGSHIFT_*` variable. Pydantic's own settings package is left out: its
+import alone takes a tenth or more of the two seconds in which a worker is to poll, for thirty lines at the end here.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from platformdirs import user_state_path
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PrivateAttr,
+    StringConstraints,
+    Tag,
+    ValidationError,
+    field_validator,
+)
+
+from endpoints.config import EndpointConfig
+from longshift import jsontext
+from longshift.agent import MalformedCalls, UnknownTool
+from longshift.limits import Limits
+from worker.problems import SettingsRefused, Sources, lines
+
+FILE = "longshift.toml"
+"""The configuration file looked for in the working directory."""
+PREFIX = "LONGSHIFT_"
+"""Begins the name of every environment variable of ours; `__` goes one level down."""
+FILE_VARIABLE = PREFIX + "CONFIG"
+"""Names the file, where none is given on the command line."""
+SHOP_TURNS = Path(__file__).resolve().parents[1] / "examples" / "shop" / "turns.json"
+"""The authored turns of the opening shift, beside this package in a checkout and in a wheel alike."""
+BUILT_IN: Mapping[str, Mapping[str, Mapping[str, str]]] = {
+    "endpoints": {"authored": {"kind": "replay", "file": str(SHOP_TURNS)}},
+    "agents": {"shop": {"use": "examples.shop.agent:agent"}},
+}
+"""What is known without any file, and stays known beside one; a section of the same name replaces it whole."""
+
+Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+Places = Annotated[int, Field(gt=0, le=10_000)]
+Words = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"\S")]
+Reference = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")]
+"""`module:attribute`."""
+EndpointName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+
+
+class Section(BaseModel):
+    """Base of what an operator writes: unknown keys are refused, and a value never stands in an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class TemporalSettings(Section):
+    """Which of Temporal's own connection profiles is used; address, namespace, TLS and keys stand there."""
+
+    profile: Words | None = None
+    """Name of the profile; none: TEMPORAL_PROFILE, else `default`."""
+    config_file: Path | None = None
+    """File of the profiles; none: TEMPORAL_CONFIG_FILE, else Temporal's place in the user's configuration folder."""
+
+
+def _user_journal() -> str:
+    return f"sqlite:///{user_state_path('longshift') / 'journal.db'}"
+
+
+class JournalSettings(Section):
+    """Where runs are recorded."""
+
+    url: Words = Field(default_factory=_user_journal)
+    """`sqlite:///path` or `postgresql://user:password@host/name`; none: a file in the user's state folder."""
+
+
+class WorkerSettings(Section):
+    """One worker process."""
+
+    grace_seconds: Seconds = 30
+    """Seconds that steps in flight get to finish once the worker is told to end."""
+    heartbeat_seconds: Seconds = 10
+    """Seconds without a sign of life after which a worker counts as dead and its step is dealt with."""
+    max_concurrent_activities: Places = 100
+    """Model calls and tools at once."""
+    max_cached_workflows: Places = 1000
+    """Runs kept in memory between their steps; one that is not is replayed from its history."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least severe line that is logged."""
+
+
+class PythonAgent(Section):
+    """An agent that is declared in Python. The section's name is its name."""
+
+    use: Reference
+    """`module:attribute` of a longshift.Agent."""
+    endpoint: Words | None = None
+    """Name of an endpoint, instead of the agent's own."""
+
+
+class DeclaredAgent(Section):
+    """An agent that is declared here. The section's name is its name."""
+
+    system: str
+    """The system prompt."""
+    endpoint: Words
+    """Name of an endpoint."""
+    tools: tuple[Reference, ...] = ()
+    """`module:attribute` of each tool."""
+    limits: dict[str, object] = Field(default_factory=dict)
+    """Limits that differ from the defaults."""
+    unknown_tool: UnknownTool = "recoverable"
+    """What a call of a tool that does not exist is: an error observation, or the end of the run."""
+    malformed_calls: MalformedCalls = "fail"
+    """What arguments that are no JSON object make of a turn: a failed model call, or an error observation."""
+
+    @field_validator("limits")
+    @classmethod
+    def _good_limits(cls, limits: dict[str, object]) -> dict[str, object]:
+        Limits().changed(limits)
+        return limits
+
+
+def _kind_of_agent(section: object) -> str:
+    return "python" if isinstance(section, PythonAgent) or (isinstance(section, dict) and "use" in section) else "here"
+
+
+AgentSettings = Annotated[
+    Annotated[PythonAgent, Tag("python")] | Annotated[DeclaredAgent, Tag("here")], Discriminator(_kind_of_agent)
+]
+
+
+class Settings(Section):
+    """The whole configuration."""
+
+    task_queue: Words = "longshift"
+    """Temporal task queue that clients put runs on and workers take them from."""
+    default_agent: Words = "shop"
+    """Name of the agent that works where a run names none."""
+    temporal: TemporalSettings = TemporalSettings()
+    journal: JournalSettings = Field(default_factory=JournalSettings)
+    worker: WorkerSettings = WorkerSettings()
+    endpoints: dict[EndpointName, EndpointConfig]
+    agents: dict[str, AgentSettings]
+
+    _sources: Sources = PrivateAttr()
+
+    @property
+    def sources(self) -> Sources:
+        """Where each value came from, for errors and for the search of the user's modules."""
+        return self._sources
+
+
+def load_settings(file: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
+    """Read the configuration.
+
+    Args:
+        file: the TOML file; none: the one LONGSHIFT_CONFIG names, else `longshift.toml` here, if there is one.
+        environ: the environment.
+
+    Raises:
+        SettingsRefused: with a line for each mistake, naming file or variable, key and remedy.
+    """
+    named = file or (Path(environ[FILE_VARIABLE]) if environ.get(FILE_VARIABLE) else None)
+    path = (named or Path(FILE)).absolute()
+    found = _read_file(path) if named or path.exists() else None
+    folder = path.parent if found is not None else Path.cwd()
+    given, problems, variables = _read_environment(environ, _key_variables(found or {}, environ))
+    sources = Sources(file=path if found is not None else None, folder=folder, variables=variables)
+    merged = _merge(_anchored(found or {}, folder), _anchored(given, Path.cwd()))
+    for name, built_in in BUILT_IN.items():
+        if isinstance(merged.setdefault(name, {}), dict):
+            merged[name] = {**built_in, **merged[name]}
+    try:
+        settings = Settings.model_validate(merged)
+    except ValidationError as error:
+        raise SettingsRefused(problems + lines(error, Settings, sources)) from None
+    if settings.default_agent not in settings.agents:
+        known = ", ".join(sorted(settings.agents))
+        problems.append(sources.line(("default_agent",), f"is no agent here; the agents are {known}"))
+    if problems:
+        raise SettingsRefused(problems)
+    settings._sources = sources
+    return settings
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_bytes().decode("utf-8"))
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        problem = f"cannot be read ({reason}); give the path of a TOML file with --config or {FILE_VARIABLE}"
+    except UnicodeDecodeError as error:
+        problem = f"is not UTF-8 (byte {error.start}); save it as UTF-8"
+    except tomllib.TOMLDecodeError as error:
+        problem = f"is not TOML: {error}; mend it there"
+    raise SettingsRefused([f"{path}: {problem}"])
+
+
+def _key_variables(found: Mapping[str, Any], environ: Mapping[str, str]) -> set[str]:
+    """The variables that hold endpoints' keys: their names may begin like ours, and they are none of ours."""
+    endpoints = found.get("endpoints")
+    sections = endpoints.values() if isinstance(endpoints, dict) else ()
+    in_file = {str(section.get("api_key_env")) for section in sections if isinstance(section, dict)}
+    return in_file | {value for name, value in environ.items() if name.endswith("__API_KEY_ENV")}
+
+
+def _read_environment(
+    environ: Mapping[str, str], key_variables: set[str]
+) -> tuple[dict[str, Any], list[str], dict[tuple[str, ...], str]]:
+    """What the variables say, as the file would say it; what is wrong with them; and which variable said what.
+
+    A value is read as JSON where it is JSON, else as text; an empty one counts as not set.
+    """
+    given: dict[str, Any] = {}
+    problems: list[str] = []
+    variables: dict[tuple[str, ...], str] = {}
+    for name in sorted(name for name in environ if name.startswith(PREFIX) and environ[name]):
+        if name == FILE_VARIABLE or name in key_variables:
+            continue
+        keys = tuple(name.removeprefix(PREFIX).lower().split("__"))
+        place: Any = given
+        for key in keys[:-1]:
+            place = place.setdefault(key, {}) if isinstance(place, dict) else None
+        if not isinstance(place, dict):
+            problems.append(f"{name}: stands below a variable that is not an object; remove one of the two")
+            continue
+        place[keys[-1]] = _value(environ[name])
+        variables[keys] = name
+    return given, problems, variables
+
+
+def _value(text: str) -> object:
+    try:
+        return jsontext.parse(text)
+    except jsontext.JsonRefused:
+        return text
+
+
+def _anchored(data: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """`data` with its relative paths resolved against `folder`; what is not a path where one belongs is left alone."""
+    journal, temporal, endpoints = (data.get(name) for name in ("journal", "temporal", "endpoints"))
+    places = [(temporal, "config_file")]
+    places += [(section, "file") for section in endpoints.values()] if isinstance(endpoints, dict) else []
+    for section, key in places:
+        if isinstance(section, dict) and isinstance(section.get(key), str):
+            section[key] = str(folder / Path(section[key]).expanduser())
+    if isinstance(journal, dict) and isinstance(url := journal.get("url"), str):
+        driver, separator, file = url.partition(":///")
+        if separator and driver.startswith("sqlite") and file and file != ":memory:":
+            journal["url"] = f"{driver}:///{folder / Path(file).expanduser()}"
+    return data
+
+
+def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for key, value in above.items():
+        both = isinstance(merged.get(key), dict) and isinstance(value, dict)
+        merged[key] = _merge(merged[key], value) if both else value
+    return merged
