@@ -4,7 +4,7 @@ The rules, each checked at the message that would break it:
 
 - a system message stands only at the start;
 - an assistant message is a final answer (text, no calls) or asks for well-formed calls: each with an id that no call
-  of the episode had before; a call that names no tool is a call of an unknown tool and can only be answered by an error;
+  of the episode had before; one that names no tool is of an unknown tool and can only be answered by an error;
 - the calls of a batch are answered in their order, one observation each, by id and name, and nothing else stands
   between them;
 - an assistant message never follows an assistant message: after a final answer comes a user's message, or nothing;

@@ -5,6 +5,7 @@ not be given exactly as it was, a `note` beside it says what was changed. Value 
 cut where they are over the tool's limit.
 """
 
+import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -123,7 +124,10 @@ async def observe(
 
 def _observed(run: Callable[[], Any]) -> str:
     try:
-        return ok(run())
+        value = run()
+        if inspect.iscoroutine(value):
+            value.close()  # nothing awaits it: it has no JSON form, and must not warn on its way out
+        return ok(value)
     except (Exception, SystemExit) as exception:
         return error(*from_exception(exception))
 

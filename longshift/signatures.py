@@ -85,7 +85,6 @@ def read_signature(function: Callable[..., Any], context_type: type) -> Argument
         default = ... if parameter.default is parameter.empty else parameter.default
         fields[f"argument_{len(fields)}"] = (_described(types[name], name, documented.get(name)), default)
     model = _build(fields)
-    _check_defaults(model, parameters)
     return Arguments(model, _closed_schema(model), context)
 
 
@@ -151,7 +150,10 @@ def _check_parameter(parameter: inspect.Parameter, typed: bool) -> None:
 
 def _described(hint: Any, name: str, documented: str | None) -> Any:
     """The type with the parameter's name, and with the docstring's words where the type has none of its own."""
-    own = any(isinstance(part, FieldInfo) and part.description for part in getattr(hint, "__metadata__", ()))
+    said = [part for part in getattr(hint, "__metadata__", ()) if isinstance(part, FieldInfo)]
+    if not all(part.is_required() for part in said):
+        raise SignatureRefused(f"parameter {name} has its default in a Field; give it in the signature")
+    own = any(part.description for part in said)
     field = Field(alias=name) if own or not documented else Field(alias=name, description=documented)
     return Annotated[hint, field]
 
@@ -171,13 +173,6 @@ def _build(fields: dict[str, Any]) -> type[BaseModel]:
                 "pydantic models or dataclasses"
             ) from None
     return create_model("arguments", __config__=STRICT, **fields)
-
-
-def _check_defaults(model: type[BaseModel], parameters: Any) -> None:
-    for info in model.model_fields.values():
-        name = cast(str, info.alias)
-        if not info.is_required() and parameters[name].default is inspect.Parameter.empty:
-            raise SignatureRefused(f"parameter {name} has its default in a Field; give it in the signature")
 
 
 class _Schema(GenerateJsonSchema):
