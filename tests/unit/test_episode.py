@@ -131,6 +131,10 @@ class Hostile(Mapping[str, Any]):
         return 1
 
 
+UNCHECKED: dict[str, Any] = {"content": 5, "calls": None}
+"""What a message holds that was made past its own checks."""
+
+
 def _breaking_off() -> Iterator[Message]:
     yield USER
     raise OSError("gone")
@@ -153,7 +157,7 @@ def _breaking_off() -> Iterator[Message]:
         ([{"role": "assistant", "content": "", "calls": [{"id": "a", "name": "x", "arguments": []}]}], 0, "arguments"),
         ([Hostile()], 0, "it cannot be read: RuntimeError"),
         (_breaking_off(), 0, "it cannot be read: OSError"),
-        ([AssistantMessage.model_construct(**{"content": 5, "calls": None})], 0, "it cannot be read"),
+        ([AssistantMessage.model_construct(**UNCHECKED)], 0, "it cannot be read"),
         ([{"role": "tool", "call_id": "x" * 10_000, "name": "n", "content": ""}], 0, "an observation for the call x"),
     ],
     ids=lambda value: "" if not isinstance(value, str) or "\ud800" in value else value[:20],
