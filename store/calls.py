@@ -7,7 +7,7 @@ told, and learns from the answer that it came late.
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningInsert
 
@@ -89,7 +89,7 @@ _PLACE = (
     TOOL_CALLS.c.position == bindparam("place"),
     TOOL_CALLS.c.call_id == bindparam("id"),
 )
-_STANDING = (
+_STANDING: tuple[ColumnElement[Any], ...] = (
     TOOL_CALLS.c.name,
     TOOL_CALLS.c.arguments_sha256,
     TOOL_CALLS.c.state,

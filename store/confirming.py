@@ -158,7 +158,7 @@ def decide(connection: Connection, run_id: str, decisions: Sequence[Decision]) -
             DECISIONS.c.run_id == run_id, DECISIONS.c.ordinal >= min(d.number for d in decisions)
         )
     )
-    known = set(standing.tuples())
+    known = {(row.ordinal, row.at) for row in standing}
     _record(
         connection,
         run_id,
