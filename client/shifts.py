@@ -17,7 +17,7 @@ from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from client import following
 from client.ending import ending, open_journal, with_journal
 from client.errors import AlreadyStarted, NoSuchRun, NoWorker, Refused, rpc_border
-from client.snapshots import Snapshot, describe, ended, listed, snapshot
+from client.snapshots import Listed, Snapshot, describe, ended, listed, snapshot
 from client.story import StoryLine, inert, short
 from longshift import contracts, inbox
 from longshift.agent import AGENT_NAME
@@ -38,6 +38,8 @@ DETAILS_CHARACTERS = 4000
 """Characters of the task in the UI's page of the run; the server takes 20,000 bytes."""
 
 Answer = TypeVar("Answer")
+
+__all__ = ["Applied", "Listed", "Shifts", "Snapshot", "Told"]
 
 
 @dataclass(frozen=True)
@@ -212,7 +214,7 @@ class Shifts:
         """The story of a run: what has happened, then what happens, until it has ended."""
         return following.follow(self._client, run_id)
 
-    async def list(self, limit: int = 50) -> list[Snapshot]:
+    async def list(self, limit: int = 50) -> list[Listed]:
         """The latest runs, those that began last first. No worker is asked."""
         query = f"WorkflowType = '{contracts.WORKFLOW}' AND ExecutionStatus != 'ContinuedAsNew'"
         found: dict[str, WorkflowExecution] = {}
@@ -222,7 +224,7 @@ class Shifts:
                 if len(found) == limit:
                     break
         seen = await asyncio.gather(*(listed(self._client, execution) for execution in found.values()))
-        return sorted((one for one in seen if one is not None), key=lambda one: one.started, reverse=True)
+        return sorted((one for one in seen if one is not None), key=lambda one: one.started_at, reverse=True)
 
     async def _exists(self, run_id: str) -> bool:
         try:

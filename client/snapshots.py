@@ -1,10 +1,7 @@
 """How a run stands, seen from outside: by the server at once, and by a worker where one answers in time."""
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Any
 
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionProto
 from temporalio.api.enums.v1 import EventType
@@ -34,26 +31,33 @@ LATEST_EVENTS = 50
 
 
 @dataclass(frozen=True)
-class Snapshot:
-    """How a run stands."""
+class Listed:
+    """How a run stands, as far as the server knows by itself."""
 
     run_id: str
     status: str
-    """RUNNING, WAITING, STUCK or NO_WORKER while it has not ended (in a list, where no worker is asked: never
-    NO_WORKER); then its end status, or InputRefused where no shift began."""
+    """RUNNING, WAITING or STUCK while it has not ended; then its end status, or InputRefused where no shift began."""
     detail: str
     """A sentence: what it waits for, or how it ended; else empty."""
-    started: datetime
-    """When the run began; after continue-as-new, in a list, when the latest run of its chain did."""
-    closed: datetime | None
-    memo: Mapping[str, Any]
-    """`goal`, `agent`, and what the run wrote beside them: `endpoint`, `model`, `status`, `detail`."""
-    stuck: str | None = None
+    agent: str
+    goal: str
+    """The beginning of its task."""
+    started_at: float
+    """Seconds since the epoch, as all times here. In a list, after continue-as-new: when the latest run of its chain
+    began."""
+    closed_at: float | None
+    stuck: str | None
     """Why the run does not go on by itself, or an activity is tried again and again, with the remedy."""
+
+
+@dataclass(frozen=True)
+class Snapshot(Listed):
+    """How a run stands that was asked for by its id. Its status can also be NO_WORKER."""
+
     view: StateView | None = None
-    """The worker's answer, where one came in time."""
+    """The worker's answer, where the run is at work and one came in time."""
     result: RunResult | None = None
-    """The end of a run that was asked for by its id."""
+    """How it ended."""
 
 
 async def describe(client: Client, run_id: str) -> WorkflowExecutionDescription:
@@ -76,18 +80,54 @@ async def snapshot(client: Client, run_id: str) -> Snapshot:
     description = await describe(client, run_id)
     if description.close_time is not None:
         return await ended(client, description)
-    seen = await working(client, description)
+    seen = Snapshot(**vars(await _working(client, description)))
     if seen.status not in ("RUNNING", "WAITING"):
         return seen
     view, why = await _ask(client, run_id)
     if view is None:
         return replace(seen, status="RUNNING" if why else "NO_WORKER", stuck=why or seen.stuck)
-    status = "RUNNING" if view.status == "ENDED" else view.status
-    started = datetime.fromtimestamp(view.started_at, tz=seen.started.tzinfo)
-    return replace(seen, status=status, detail=view.waiting_for or "", view=view, started=started)
+    status = "RUNNING" if view.status == "ENDED" else view.status  # its end is not yet recorded
+    return replace(seen, status=status, detail=view.waiting_for or "", started_at=view.started_at, view=view)
 
 
-async def working(client: Client, description: WorkflowExecutionDescription) -> Snapshot:
+async def ended(client: Client, execution: WorkflowExecution) -> Snapshot:
+    """How a run ended."""
+    status, detail, result = await _end(client, execution.id)
+    return Snapshot(**vars(await _seen(execution, status, detail)), result=result)
+
+
+async def listed(client: Client, execution: WorkflowExecution) -> Listed | None:
+    """How a run of a list stands: an ended one by its memo, where that says how it ended. None where it is gone."""
+    if execution.close_time is None:
+        try:
+            execution = description = await describe(client, execution.id)
+        except NoSuchRun:
+            return None
+        if description.close_time is None:
+            return await _working(client, description)
+    memo = await execution.memo()
+    by_itself = execution.status in (
+        WorkflowExecutionStatus.COMPLETED,
+        WorkflowExecutionStatus.FAILED,
+        WorkflowExecutionStatus.CANCELED,
+    )
+    if by_itself and memo.get("status") in Status.__members__:
+        return await _seen(execution, str(memo["status"]), str(memo.get("detail", "")))
+    status, detail, _ = await _end(client, execution.id)
+    return await _seen(execution, status, detail)
+
+
+async def _end(client: Client, run_id: str) -> tuple[str, str, RunResult | None]:
+    try:
+        result = await ending(client, run_id)
+    except Refused as refused:
+        return contracts.INPUT_REFUSED, str(refused), None
+    except Unreadable as error:
+        return "FAILED", str(error), None
+    return result.status.value, result.detail, result
+
+
+async def _working(client: Client, description: WorkflowExecutionDescription) -> Listed:
     """How a run stands that has not ended, without asking a worker."""
     memo = await description.memo()
     status, stuck = "WAITING" if memo.get("status") == "WAITING" else "RUNNING", None
@@ -96,60 +136,21 @@ async def working(client: Client, description: WorkflowExecutionDescription) -> 
     elif description.raw_description.pending_workflow_task.attempt > 1:
         stuck = await _task_failure(client, description)
         status = "STUCK" if stuck else status
-    return Snapshot(
-        run_id=description.id,
-        status=status,
-        detail=str(memo.get("detail", "")) if status == "WAITING" else "",
-        started=description.start_time,
-        closed=None,
-        memo=memo,
-        stuck=stuck or await _activity_failure(client, description),
-    )
+    detail = str(memo.get("detail", "")) if status == "WAITING" else ""
+    return await _seen(description, status, detail, stuck or await _activity_failure(client, description))
 
 
-async def ended(client: Client, execution: WorkflowExecution) -> Snapshot:
-    """How a run ended."""
-    result: RunResult | None = None
-    try:
-        result = await ending(client, execution.id)
-        status, detail = result.status.value, result.detail
-    except (Refused, Unreadable) as error:
-        status, detail = contracts.INPUT_REFUSED if isinstance(error, Refused) else "FAILED", str(error)
-    return Snapshot(
+async def _seen(execution: WorkflowExecution, status: str, detail: str, stuck: str | None = None) -> Listed:
+    memo = await execution.memo()
+    return Listed(
         run_id=execution.id,
         status=status,
         detail=detail,
-        started=execution.start_time,
-        closed=execution.close_time,
-        memo=await execution.memo(),
-        result=result,
-    )
-
-
-async def listed(client: Client, execution: WorkflowExecution) -> Snapshot | None:
-    """How a run of a list stands: an ended one by its memo, where that says how it ended. None where it is gone."""
-    if execution.close_time is None:
-        try:
-            execution = description = await describe(client, execution.id)
-        except NoSuchRun:
-            return None
-        if description.close_time is None:
-            return await working(client, description)
-    memo = await execution.memo()
-    told = memo.get("status") in Status.__members__ and execution.status in (
-        WorkflowExecutionStatus.COMPLETED,
-        WorkflowExecutionStatus.FAILED,
-        WorkflowExecutionStatus.CANCELED,
-    )
-    if not told:
-        return await ended(client, execution)
-    return Snapshot(
-        run_id=execution.id,
-        status=str(memo["status"]),
-        detail=str(memo.get("detail", "")),
-        started=execution.start_time,
-        closed=execution.close_time,
-        memo=memo,
+        agent=str(memo.get("agent", "")),
+        goal=str(memo.get("goal", "")),
+        started_at=execution.start_time.timestamp(),
+        closed_at=execution.close_time.timestamp() if execution.close_time else None,
+        stuck=stuck,
     )
 
 
