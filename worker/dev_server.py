@@ -106,9 +106,10 @@ class DevServer:
         try:
             await self._start_somewhere()
             if await self._raise_retention():
-                # The server reads its namespaces only every few seconds, and a run that ends before would keep a
-                # day's retention; started again it knows from the first.
-                await self.restart()
+                # The server reads its namespaces only every few seconds, and a run that ended before would be kept
+                # for a day; started again, it knows from the first. Killed, since an orderly end takes a second.
+                await self.kill()
+                await self._start()
         except BaseException:
             await self._end()
             raise
@@ -168,10 +169,12 @@ class DevServer:
                 raise ServerFailed(text)
             self._port, self._ui_port = (port or _free_port() for port in self._wanted)
             try:
-                return await self._start()
+                await self._start()
             except ServerFailed as error:
                 if "address already in use" not in str(error) or attempt == ATTEMPTS:
                     raise
+            else:
+                return
 
     async def _start(self) -> None:
         assert self._lock is not None
