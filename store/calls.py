@@ -16,7 +16,7 @@ from longshift.jsontext import canonical
 from longshift.messages import AssistantMessage, ToolCall, ToolMessage, arguments_digest, record, text_of
 from longshift.tools import Kind
 from longshift.turns import ModelFailure, Turn, Usage
-from store.confirming import append, confirm, decide, lock_run, rewrite
+from store.confirming import Confirmed, append, confirm, decide, lock_run, rewrite
 from store.errors import JournalMismatch
 from store.tables import MODEL_CALLS, RUNS, TOOL_CALLS, stored
 
@@ -117,13 +117,18 @@ _START = {"sqlite": _start(sqlite.insert(TOOL_CALLS)), "postgresql": _start(post
 _SETTLE = {"sqlite": _settle(sqlite.insert(TOOL_CALLS)), "postgresql": _settle(postgresql.insert(TOOL_CALLS))}
 
 
-def begin_model_call(connection: Connection, request: CallModel, sender: str, now: float) -> Begun:
-    """Append what is new, then enter the call as sent; or tell what came of it before."""
+def begin_model_call(
+    connection: Connection, request: CallModel, sender: str, now: float
+) -> tuple[Begun, Confirmed | None]:
+    """Append what is new, then enter the call as sent; or tell what came of it before.
+
+    Returns beside it, for a fresh call, what was appended.
+    """
     run = lock_run(connection, request.run_id)
     standing = connection.execute(_CALLS_FROM, {"run": run.run_id, "from_number": request.number}).all()
     own = standing[0] if standing and standing[0].number == request.number else None
     if own is not None and (own.context_length, own.context_digest) == (request.head.length, request.head.digest):
-        return _outcome(connection, request, own, now)  # this request was carried out already
+        return _outcome(connection, request, own, now), None  # this request was carried out already
 
     confirmed = confirm(connection, run, request.head, request.entries)
     if own is None and confirmed.parting is None and (standing or request.number <= run.admitted):
@@ -132,7 +137,7 @@ def begin_model_call(connection: Connection, request: CallModel, sender: str, no
         failure = _lost(request, "was given up before a worker entered it")
         decide(connection, run.run_id, request.decisions)
         connection.execute(_SEND, _row(request, sender, now) | _failed(failure, now))
-        return Lost(failure)
+        return Lost(failure), None
     keep = confirmed.parting or request.head
     if own is not None or run.head.length > keep.length:
         run = rewrite(connection, run, keep, request.number, now)
@@ -140,7 +145,7 @@ def begin_model_call(connection: Connection, request: CallModel, sender: str, no
     connection.execute(_MOVE, {"run": run.run_id, "length": request.head.length, "digest": request.head.digest} | _OPEN)
     decide(connection, run.run_id, request.decisions)
     connection.execute(_SEND, _row(request, sender, now))
-    return Fresh()
+    return Fresh(), confirmed
 
 
 def settle_model_call(

@@ -33,14 +33,15 @@ _LINKS = (
     .where(MESSAGES.c.run_id == bindparam("run"), MESSAGES.c.number >= bindparam("start"))
     .order_by(MESSAGES.c.number)
 )
+# What is new to a chain is of neighbouring model calls: a range finds it, and is not expanded at each use as an IN is.
 _TURNS = select(MODEL_CALLS.c.number, MODEL_CALLS.c.body).where(
     MODEL_CALLS.c.run_id == bindparam("run"),
-    MODEL_CALLS.c.number.in_(bindparam("numbers", expanding=True)),
+    MODEL_CALLS.c.number.between(bindparam("first"), bindparam("last")),
     MODEL_CALLS.c.state == "answered",
 )
 _OBSERVATIONS = select(TOOL_CALLS.c.model_call, TOOL_CALLS.c.position, TOOL_CALLS.c.call_id, TOOL_CALLS.c.body).where(
     TOOL_CALLS.c.run_id == bindparam("run"),
-    TOOL_CALLS.c.model_call.in_(bindparam("numbers", expanding=True)),
+    TOOL_CALLS.c.model_call.between(bindparam("first"), bindparam("last")),
     TOOL_CALLS.c.state == "settled",
 )
 _APPEND = insert(MESSAGES)
@@ -66,6 +67,10 @@ class Run:
 class Confirmed:
     """Entries as rows of `messages`, and where they part from what stands in the journal."""
 
+    start: Head
+    """The chain before them."""
+    texts: Sequence[str]
+    """Their messages' canonical JSON."""
     rows: Sequence[Mapping[str, Any]]
     parting: Head | None
     """The chain before the first message that stands there with another link; None where there is none."""
@@ -96,10 +101,11 @@ def confirm(connection: Connection, run: Run, head: Head, entries: Sequence[Entr
             f"run {run.run_id!r}: the journal has {run.head.length} messages, the workflow goes on after {start}; "
             "rebuild it from the workflow's history"
         )
-    before = Head(length=start, digest=links[start - 1])
+    before = first = Head(length=start, digest=links[start - 1])
     rows: list[Mapping[str, Any]] = []
     parting = None
-    for text, columns in _texts(connection, run.run_id, entries):
+    texts = _texts(connection, run.run_id, entries)
+    for text, columns in texts:
         size = jsontext.size(text)
         after = extend(before, Weight(bytes=size, sha256=jsontext.sha256(text)))
         if parting is None and links.get(before.length, after.digest) != after.digest:
@@ -112,7 +118,7 @@ def confirm(connection: Connection, run: Run, head: Head, entries: Sequence[Entr
             f"run {run.run_id!r}: the journal's chain does not end at message {head.length - 1} as the workflow's "
             "does; audit the run to find the first row that differs"
         )
-    return Confirmed(rows, parting)
+    return Confirmed(first, [text for text, _ in texts], rows, parting)
 
 
 _NO_BODY: dict[str, Any] = {"body": None, "turn": None, "call_model": None, "call_position": None, "call_id": None}
@@ -211,7 +217,7 @@ def _texts(connection: Connection, run_id: str, entries: Sequence[Entry]) -> lis
 def _turns(connection: Connection, run_id: str, numbers: set[int]) -> dict[int, str]:
     if not numbers:
         return {}
-    return {row.number: row.body for row in connection.execute(_TURNS, {"run": run_id, "numbers": sorted(numbers)})}
+    return {row.number: row.body for row in connection.execute(_TURNS, _range(run_id, numbers))}
 
 
 def _observations(
@@ -221,9 +227,8 @@ def _observations(
     says which call is meant."""
     if not wanted:
         return {}
-    numbers = sorted({model_call for model_call, _ in wanted})
     found: dict[tuple[int, int], dict[str, str]] = {place: {} for place in wanted}
-    for row in connection.execute(_OBSERVATIONS, {"run": run_id, "numbers": numbers}):
+    for row in connection.execute(_OBSERVATIONS, _range(run_id, {model_call for model_call, _ in wanted})):
         if (row.model_call, row.position) in wanted:
             found[row.model_call, row.position][row.call_id] = row.body
     crowded = {model_call for (model_call, _), texts in found.items() if len(texts) > 1}
@@ -233,3 +238,7 @@ def _observations(
             asked = stored(turns[model_call].calls[position].id)
             found[model_call, position] = {asked: texts[asked]} if asked in texts else {}
     return {place: next(iter(texts.items())) for place, texts in found.items() if texts}
+
+
+def _range(run_id: str, numbers: set[int]) -> dict[str, Any]:
+    return {"run": run_id, "first": min(numbers), "last": max(numbers)}

@@ -60,6 +60,9 @@ class Database(ABC):
     rolls back and comes through.
     """
 
+    _not_there: str
+    """The code of _REMEDIES for an error of the operating system."""
+
     def __init__(self, url: URL) -> None:
         self.shown = url.set(query={}).render_as_string(hide_password=True)
         """The URL as people may see it."""
@@ -89,7 +92,7 @@ class Database(ABC):
     def _unavailable(self, cause: BaseException) -> JournalUnavailable:
         code = getattr(cause, "sqlite_errorname", None) or getattr(cause, "sqlstate", None)
         if code is None and isinstance(cause, OSError):
-            code = "08"
+            code = self._not_there
         remedy = next((text for start, text in _REMEDIES.items() if code and code.startswith(start)), "see the cause")
         said = (str(cause).splitlines() or [""])[0][:200] or type(cause).__name__
         return JournalUnavailable(f"the journal {self.shown} cannot be used: {said}; {remedy}")
@@ -123,6 +126,8 @@ def open_database(text: str) -> Database:
 
 class _Sqlite(Database):
     """One thread writes, so that writers of this process queue without polling for the lock; one reads beside it."""
+
+    _not_there = "SQLITE_CANTOPEN"
 
     def __init__(self, url: URL) -> None:
         super().__init__(url)
@@ -178,6 +183,8 @@ def _sqlite_engine(url: URL, begin: str) -> Engine:
 
 class _Postgres(Database):
     """One pool of asyncpg connections, on the event loop that uses it."""
+
+    _not_there = "08"
 
     def __init__(self, url: URL) -> None:
         super().__init__(url)

@@ -96,7 +96,10 @@ class Journal:
         Where a reset made the run go another way, what the journal holds of the old one from there on is replaced
         (but for rows of effects), and the decision `journal_rewritten` says so.
         """
-        return await self._database.write(lambda c: calls.begin_model_call(c, request, sender, now))
+        begun, appended = await self._database.write(lambda c: calls.begin_model_call(c, request, sender, now))
+        if appended is not None:
+            self._transcripts.grow(request.run_id, appended, request.head)
+        return begun
 
     async def settle_model_call(self, request: CallModel, reply: AssistantMessage, turn: Turn, now: float) -> bool:
         """Enter the reply, whole, of a call that was begun. Returns False, and changes nothing, where the call's

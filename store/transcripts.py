@@ -1,6 +1,7 @@
 """Reading a run's messages, each proved by its link, and checking the whole chain."""
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
@@ -9,6 +10,7 @@ from sqlalchemy import Connection, and_, bindparam, func, select
 from longshift import jsontext
 from longshift.chain import Head, extend
 from longshift.messages import Message, Weight
+from store.confirming import Confirmed
 from store.errors import JournalMismatch
 from store.tables import MESSAGES, MODEL_CALLS, RUNS, TOOL_CALLS
 
@@ -99,8 +101,7 @@ def read_transcript(connection: Connection, run_id: str, known: Transcript, head
             f"run {run_id!r}: the journal's messages do not end at message {head.length - 1} as the workflow says; "
             "audit the run to find the first row that differs"
         )
-    messages = (*known.messages, *map(_MESSAGE.validate_json, texts))
-    return Transcript(head, messages, known.bytes + sum(map(jsontext.size, texts)))
+    return _grown(known, texts, head)
 
 
 def read_messages(connection: Connection, run_id: str) -> list[StoredMessage]:
@@ -165,10 +166,21 @@ class TranscriptCache:
         while self._bytes > self._room:
             self.drop(next(iter(self._held)))
 
+    def grow(self, run_id: str, appended: Confirmed, head: Head) -> None:
+        """Add what was just appended, up to `head`, where the transcript before it is held."""
+        held = self._held.get(run_id)
+        if held is not None and held.head == appended.start:
+            self.hold(run_id, _grown(held, appended.texts, head))
+
     def drop(self, run_id: str) -> None:
         """Forget a run."""
         if (held := self._held.pop(run_id, None)) is not None:
             self._bytes -= held.bytes
+
+
+def _grown(known: Transcript, texts: Sequence[str], head: Head) -> Transcript:
+    messages = (*known.messages, *map(_MESSAGE.validate_json, texts))
+    return Transcript(head, messages, known.bytes + sum(map(jsontext.size, texts)))
 
 
 def _after(head: Head, body: str) -> Head:

@@ -1,0 +1,141 @@
+"""Reaching the database, and what is said when it cannot be reached."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, text
+
+from store import engine
+from store.engine import open_database
+from store.errors import JournalUnavailable
+from store.journal import Journal
+from tests.store.shift import OPENING, SPEC, Shift
+
+pytestmark = pytest.mark.asyncio
+
+
+async def test_the_folder_of_a_file_is_created(tmp_path: Path) -> None:
+    journal = await Journal.open(f"sqlite:///{tmp_path}/new/deep/journal.db")
+    await journal.close()
+    assert (tmp_path / "new" / "deep" / "journal.db").is_file()
+
+
+@pytest.mark.parametrize("scheme", ["sqlite", "sqlite+aiosqlite", "sqlite+pysqlite"])
+async def test_a_driver_may_be_named_for_a_file(tmp_path: Path, scheme: str) -> None:
+    journal = await Journal.open(f"{scheme}:///{tmp_path}/journal.db")
+    await journal.close()
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+asyncpg", "postgresql+psycopg"])
+async def test_a_driver_may_be_named_for_a_server(migrated: str, scheme: str) -> None:
+    journal = await Journal.open(migrated.replace("postgresql", scheme, 1) + "&sslmode=disable")
+    await journal.close()
+
+
+async def test_a_file_keeps_what_was_committed_through_a_power_cut(tmp_path: Path) -> None:
+    database = open_database(f"sqlite:///{tmp_path}/journal.db")
+
+    def pragmas(connection: Connection) -> list[object]:
+        names = ("journal_mode", "synchronous", "busy_timeout")
+        return [connection.execute(text(f"PRAGMA {name}")).scalar_one() for name in names]
+
+    found = await database.write(pragmas)
+    await database.close()
+    assert found == ["wal", 2, 10_000]  # 2 is FULL
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("", "cannot be read: write sqlite:///"),
+        ("no url with s3cret", "cannot be read: write sqlite:///"),
+        ("postgresql://user:s3cret@host:port/name", "cannot be read: write sqlite:///"),
+        ("sqlite://", "in memory would not outlive its process"),
+        ("sqlite:///:memory:", "in memory would not outlive its process"),
+        ("mysql://user:s3cret@host/name", "'mysql' is not a database that the journal knows"),
+    ],
+)
+async def test_a_bad_url_is_refused_with_the_remedy_and_without_its_secrets(url: str, message: str) -> None:
+    with pytest.raises(JournalUnavailable, match=message) as caught:
+        await Journal.open(url)
+    assert "s3cret" not in str(caught.value)
+
+
+async def test_a_server_that_is_away_is_named_without_its_password() -> None:
+    with pytest.raises(JournalUnavailable) as caught:
+        await Journal.open("postgresql://user:s3cret@127.0.0.1:1/name?password=s3cret")
+    assert "postgresql://user:***@127.0.0.1:1/name" in str(caught.value)
+    assert "check that PostgreSQL runs at this address" in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+
+
+async def test_a_database_that_does_not_exist_is_to_be_created(migrated: str) -> None:
+    with pytest.raises(JournalUnavailable, match="create the database first"):
+        await Journal.open(migrated.replace("/journal?", "/nowhere?"))
+
+
+async def test_a_server_that_ends_its_connections_is_reached_again(migrated: str) -> None:
+    journal = await Journal.open(migrated)
+    other = open_database(migrated)
+    ends = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'journal' AND pid <> pg_backend_pid()"
+    )
+    await other.write(lambda connection: connection.execute(text(ends)).all())
+    assert await journal.run("nobody") is None
+    await journal.close()
+    await other.close()
+
+
+async def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    (tmp_path / "journal.db").write_text("This is a letter, not a database. " * 100)
+    with pytest.raises(JournalUnavailable, match=r"journal\.db cannot be used: .*; the file is no SQLite database"):
+        await Journal.open(f"sqlite:///{tmp_path}/journal.db")
+
+
+async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(
+        JournalUnavailable, match=r"file/journal\.db cannot be used: .*; the file cannot be opened: check the path"
+    ):
+        await Journal.open(f"sqlite:///{tmp_path}/file/journal.db")
+
+
+async def test_a_locked_file_is_waited_for_and_then_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "BUSY_SECONDS", 0.05)
+    journal = await Journal.open(f"sqlite:///{tmp_path}/journal.db")
+    holder = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    with pytest.raises(JournalUnavailable, match="another process holds its write lock"):
+        await journal.open_run("shift-1", SPEC, OPENING, 1000.0)
+    assert await journal.run("shift-1") is None  # reading goes on
+    holder.execute("ROLLBACK")
+    holder.close()
+    await Shift(journal).open()
+    assert await journal.verify_chain("shift-1") is None
+    await journal.close()
+
+
+async def test_a_full_disk_is_named_and_loses_nothing_that_stood(tmp_path: Path) -> None:
+    journal = await Journal.open(f"sqlite:///{tmp_path}/journal.db")
+    shift = await Shift(journal).open()
+    full = "PRAGMA max_page_count = 1"  # SQLite takes the pages in use as the least
+    await journal._database.write(lambda connection: connection.execute(text(full)))
+    shift.say("x" * 100_000)
+    with pytest.raises(JournalUnavailable, match="its disk is full: free some space"):
+        await shift.begin(shift.request())
+    assert len(await journal.messages("shift-1")) == 2
+    assert await journal.verify_chain("shift-1") is None
+    await journal.close()
+
+
+async def test_what_the_work_itself_raises_rolls_back_and_comes_through(url: str) -> None:
+    database = open_database(url)
+
+    def work(connection: object) -> None:
+        raise LookupError("mine")
+
+    for run in (database.write, database.read):
+        with pytest.raises(LookupError, match="mine"):
+            await run(work)
+    await database.close()

@@ -1,0 +1,82 @@
+"""The schema: made by its migrations, as the tables say, once."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, text
+from sqlmodel import SQLModel
+
+from store import tables
+from store.engine import open_database
+from store.errors import JournalUnavailable
+from store.journal import Journal
+from store.migrations import HEAD, migrate
+
+pytestmark = pytest.mark.asyncio
+
+
+async def test_the_migrations_make_what_the_tables_say(empty_url: str) -> None:
+    def differences(connection: Connection) -> list[object]:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        return list(compare_metadata(context, SQLModel.metadata))
+
+    await migrate(empty_url)
+    database = open_database(empty_url)
+    assert await database.write(differences) == []
+    await database.close()
+    assert tables.RUNS.metadata is SQLModel.metadata
+
+
+async def test_the_head_is_the_last_migration() -> None:
+    config = Config()
+    config.set_main_option("script_location", "store:migrations")
+    config.set_main_option("path_separator", "os")
+    assert ScriptDirectory.from_config(config).get_heads() == [HEAD]
+
+
+async def test_several_workers_that_start_at_once_migrate_once(empty_url: str) -> None:
+    journals = await asyncio.gather(*(Journal.open(empty_url) for _ in range(4)))
+    for journal in journals:
+        assert await journal.runs(1) == []
+        await journal.close()
+
+
+async def test_several_processes_that_start_at_once_migrate_once(tmp_path: Path) -> None:
+    code = (
+        "import asyncio, sys; from store.migrations import migrate; sys.stdin.readline();"
+        "asyncio.run(migrate(sys.argv[1]))"
+    )
+    pipe, url = asyncio.subprocess.PIPE, f"sqlite:///{tmp_path}/new/journal.db"
+    workers = [
+        await asyncio.create_subprocess_exec(sys.executable, "-c", code, url, stdin=pipe, stderr=pipe) for _ in range(3)
+    ]
+    ended = await asyncio.gather(*(worker.communicate(b"go\n") for worker in workers))
+    assert [error.decode() for _, error in ended] == ["", "", ""]
+    assert [worker.returncode for worker in workers] == [0, 0, 0]
+
+
+async def test_a_database_of_a_newer_version_is_left_alone(empty_url: str) -> None:
+    await migrate(empty_url)
+    database = open_database(empty_url)
+    await database.write(lambda connection: connection.execute(text("UPDATE alembic_version SET version_num = '9999'")))
+    await database.close()
+    with pytest.raises(JournalUnavailable, match=r"'9999', which this version of Longshift .* newer one; install"):
+        await Journal.open(empty_url)
+
+
+async def test_alembic_is_not_imported_where_there_is_nothing_to_do(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/journal.db"
+    await migrate(url)
+    code = (
+        "import asyncio, sys; from store.journal import Journal; j = asyncio.run(Journal.open(sys.argv[1]));"
+        "print('alembic' in sys.modules)"
+    )
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, url, stdout=asyncio.subprocess.PIPE)
+    out, _ = await process.communicate()
+    assert out.split() == [b"False"]
