@@ -60,6 +60,8 @@ class Observed:
     """Wall time of the handler."""
     fatal: bool
     """The tool says that nothing the model does can help."""
+    whole: str | None = None
+    """What the tool returned, where the observation's content was cut."""
 
 
 _CALLS_FROM = (
@@ -96,6 +98,7 @@ _STANDING: tuple[ColumnElement[Any], ...] = (
     TOOL_CALLS.c.body,
     TOOL_CALLS.c.milliseconds,
     TOOL_CALLS.c.fatal,
+    TOOL_CALLS.c.whole,
 )
 _TOOL_CALL = select(*_STANDING).where(*_PLACE)
 _SETTLED_COLUMNS = ("state", "body", "whole", "fatal", "milliseconds", "settled_at")
@@ -200,21 +203,14 @@ def stored_observation(connection: Connection, request: RunTool) -> Observed | N
     return _observed(row) if row is not None and row.state == "settled" and _is_of(row, request) else None
 
 
-def begin_tool_call(connection: Connection, request: RunTool, kind: Kind, attempt: int, now: float) -> bool:
+def begin_tool_call(connection: Connection, request: RunTool, kind: Kind, attempt: str, now: float) -> bool:
     """Enter a call as started. Returns False, and changes nothing, where its key has a row."""
     row = _tool_row(request, kind, attempt, now) | {"state": "started"}
     return connection.execute(_START[connection.dialect.name], row).one_or_none() is not None
 
 
 def settle_tool_call(
-    connection: Connection,
-    request: RunTool,
-    kind: Kind,
-    observed: Observed,
-    *,
-    whole: str | None,
-    attempt: int,
-    now: float,
+    connection: Connection, request: RunTool, kind: Kind, attempt: str, observed: Observed, started: float, now: float
 ) -> Observed:
     """Enter what a call brought, or keep what stands. Returns what stands then.
 
@@ -223,11 +219,11 @@ def settle_tool_call(
     row = (
         connection.execute(
             _SETTLE[connection.dialect.name],
-            _tool_row(request, kind, attempt, now - observed.milliseconds / 1000)
+            _tool_row(request, kind, attempt, started)
             | {
                 "state": "settled",
                 "body": text_of(observed.observation),
-                "whole": whole,
+                "whole": observed.whole,
                 "fatal": observed.fatal,
                 "milliseconds": observed.milliseconds,
                 "settled_at": now,
@@ -315,7 +311,7 @@ def _is_of(row: Row[Any], request: RunTool) -> bool:
     return bool(row.name == stored(request.call.name) and row.arguments_sha256 == arguments_digest(request.call))
 
 
-def _tool_row(request: RunTool, kind: Kind, attempt: int, now: float) -> dict[str, Any]:
+def _tool_row(request: RunTool, kind: Kind, attempt: str, now: float) -> dict[str, Any]:
     return {
         "run_id": request.run_id,
         "model_call": request.model_call,
@@ -331,4 +327,4 @@ def _tool_row(request: RunTool, kind: Kind, attempt: int, now: float) -> dict[st
 
 
 def _observed(row: Row[Any]) -> Observed:
-    return Observed(ToolMessage.model_validate_json(row.body), row.milliseconds, row.fatal)
+    return Observed(ToolMessage.model_validate_json(row.body), row.milliseconds, row.fatal, row.whole)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import asyncpg  # type: ignore[import-untyped]  # ships no types
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from store.errors import JournalUnavailable
 
@@ -195,22 +195,33 @@ class _Postgres(Database):
             url.set(drivername="postgresql+asyncpg", query=query),
             pool_size=CONNECTIONS,
             max_overflow=0,
-            pool_pre_ping=True,  # a server that was restarted leaves dead connections in the pool
             hide_parameters=True,
             connect_args={"timeout": CONNECT_SECONDS},
         )
         self._reader = self._writer.execution_options(isolation_level="REPEATABLE READ")
 
     async def write(self, work: Work[T]) -> T:
-        with self._border():
-            async with self._writer.begin() as connection:
-                return await connection.run_sync(work)
+        return await self._run(self._writer, work)
 
     async def read(self, work: Work[T]) -> T:
+        return await self._run(self._reader, work)
+
+    async def _run(self, engine: AsyncEngine, work: Work[T]) -> T:
         with self._border():
-            async with self._reader.begin() as connection:
-                return await connection.run_sync(work)
+            try:
+                return await _transact_async(engine, work)
+            except DBAPIError as error:
+                if not error.connection_invalidated:
+                    raise
+            # The server was restarted, which the pool has noticed now. To ask before each transaction whether the
+            # connection still lives would cost as much as a short transaction does.
+            return await _transact_async(engine, work)
 
     async def close(self) -> None:
         with self._border():
             await self._writer.dispose()
+
+
+async def _transact_async(engine: AsyncEngine, work: Work[T]) -> T:
+    async with engine.begin() as connection:
+        return await connection.run_sync(work)

@@ -124,20 +124,21 @@ class Journal:
         """What this very call brought, where it is settled."""
         return await self._database.read(lambda c: calls.stored_observation(c, request))
 
-    async def begin_tool_call(self, request: RunTool, kind: Kind, attempt: int, now: float) -> bool:
-        """Enter a call as started, before its handler runs. Returns False where its key (run, model call, position,
-        call id) has a row: then nothing may be run. Reads need no such row."""
+    async def begin_tool_call(self, request: RunTool, kind: Kind, attempt: str, now: float) -> bool:
+        """Enter a call as started by `attempt` (a worker and its attempt), before its handler runs. Returns False
+        where its key (run, model call, position, call id) has a row: then nothing may be run. Reads need no such
+        row."""
         return await self._database.write(lambda c: calls.begin_tool_call(c, request, kind, attempt, now))
 
     async def settle_tool_call(
-        self, request: RunTool, kind: Kind, observed: Observed, *, whole: str | None = None, attempt: int, now: float
+        self, request: RunTool, kind: Kind, attempt: str, observed: Observed, started: float, now: float
     ) -> Observed:
         """Enter what a call brought, unless it is settled already. Returns what stands then: tell the workflow that.
 
-        `whole` is what the tool returned, where the observation's content was cut.
+        A call that was not entered as started is entered here, with its attempt and when it `started`.
         """
         return await self._database.write(
-            lambda c: calls.settle_tool_call(c, request, kind, observed, whole=whole, attempt=attempt, now=now)
+            lambda c: calls.settle_tool_call(c, request, kind, attempt, observed, started, now)
         )
 
     # For people, and for what people look with.

@@ -154,8 +154,8 @@ class ToolCallRow(SQLModel, table=True):
     """What the tool returned, where the observation's content was cut."""
     fatal: bool = False
     milliseconds: int | None = Field(default=None, sa_type=Amount)
-    attempt: int
-    """The platform's attempt that began the row, from 1."""
+    attempt: str = Field(sa_type=Words)
+    """The worker and attempt that entered it."""
     started_at: float
     settled_at: float | None = None
 

@@ -114,9 +114,9 @@ class Shift:
         self.now += 1
         request = self.dispatch(position, asked)
         if kind == "effect":
-            assert await self.journal.begin_tool_call(request, kind, 1, self.now)
+            assert await self.journal.begin_tool_call(request, kind, "worker-1", self.now)
         told = await self.journal.settle_tool_call(
-            request, kind, Observed(tool_message(asked, content), 12, False), attempt=1, now=self.now
+            request, kind, "worker-1", Observed(tool_message(asked, content), 12, False), self.now, self.now
         )
         self.add(told.observation, Entry(call=(self.number, position)))
         return told

@@ -96,7 +96,7 @@ async def test_the_first_observation_of_a_read_stands(shift: Shift, journal: Jou
     first = await shift.observe(0, asked, SEEN)
     late = Observed(tool_message(asked, '{"ok":true,"value":7}'), 99, True)
     request = shift.dispatch(0, asked)
-    assert await journal.settle_tool_call(request, "read", late, attempt=1, now=1020.0) == first
+    assert await journal.settle_tool_call(request, "read", "worker-1", late, 1020.0, 1020.0) == first
     assert await journal.stored_observation(request) == first
 
 
@@ -109,7 +109,7 @@ async def test_an_observation_that_the_workflow_did_not_name_is_not_in_the_trans
     shift.add(timed_out, Entry(message=timed_out))
     assert await shift.begin(shift.request()) == Fresh()
     late = Observed(tool_message(asked, SEEN), 99, False)
-    await journal.settle_tool_call(shift.dispatch(0, asked), "read", late, attempt=1, now=1020.0)
+    await journal.settle_tool_call(shift.dispatch(0, asked), "read", "worker-1", late, 1020.0, 1020.0)
     assert await journal.transcript("shift-1", shift.head) == shift.messages
     assert timed_out in shift.messages
 
@@ -175,7 +175,7 @@ async def test_an_effect_outlives_a_reset_and_is_not_begun_again(shift: Shift, j
     reset.say("Order some.")
     await reset.turn("I order.", order)
     request = reset.dispatch(0, order)
-    assert not await journal.begin_tool_call(request, "effect", 1, 2000.0)
+    assert not await journal.begin_tool_call(request, "effect", "worker-1", 2000.0)
     stored = await journal.stored_observation(request)
     assert stored is not None
     assert stored.observation.content == '{"ok":true,"value":"ordered"}'
@@ -192,7 +192,7 @@ async def test_an_effect_of_before_a_reset_is_never_taken_for_another_call(shift
     assert await journal.stored_observation(request) is None
     observed = Observed(tool_message(request.call, SEEN), 1, False)
     with pytest.raises(JournalMismatch, match="held by another call, of 'place_order'"):
-        await journal.settle_tool_call(request, "read", observed, attempt=1, now=2000.0)
+        await journal.settle_tool_call(request, "read", "worker-1", observed, 2000.0, 2000.0)
 
 
 async def test_a_late_answer_from_before_a_reset_does_not_answer_the_call_of_after_it(

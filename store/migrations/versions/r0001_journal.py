@@ -74,7 +74,7 @@ def upgrade() -> None:
         sa.Column("whole", sa.Text),
         sa.Column("fatal", sa.Boolean, nullable=False),
         sa.Column("milliseconds", sa.BigInteger),
-        sa.Column("attempt", sa.Integer, nullable=False),
+        sa.Column("attempt", sa.Text, nullable=False),
         sa.Column("started_at", sa.Float, nullable=False),
         sa.Column("settled_at", sa.Float),
     )
