@@ -8,6 +8,9 @@ from longshift.contracts import EndpointFacts, InputRefused, RunInput, RunSpec
 from longshift.episode import validate_episode
 from longshift.messages import Message, SystemMessage, UserMessage
 
+UNTIMED_SECONDS = 3600.0
+"""Seconds a call may take at an endpoint that has no time-out of its own, which only a replay may have."""
+
 
 def resolve(
     given: RunInput, agents: Mapping[str, Agent], endpoints: Mapping[str, EndpointConfig], heartbeat_seconds: float
@@ -29,9 +32,10 @@ def resolve(
         name=name,
         kind=config.kind,
         model=config.model if isinstance(config, OpenAIConfig) else config.kind,
-        timeout_seconds=config.timeout_seconds,
+        timeout_seconds=config.timeout_seconds or UNTIMED_SECONDS,
     )
-    return RunSpec(agent=spec, endpoint=facts, heartbeat_seconds=heartbeat_seconds, notes=_notes(spec.limits.estimate, config))
+    notes = _notes(spec.limits.estimate, config)
+    return RunSpec(agent=spec, endpoint=facts, heartbeat_seconds=heartbeat_seconds, notes=notes)
 
 
 def opening(given: RunInput, spec: RunSpec) -> tuple[Message, ...]:
@@ -46,7 +50,8 @@ def opening(given: RunInput, spec: RunSpec) -> tuple[Message, ...]:
     if report.problem is not None:
         raise InputRefused({"messages": str(report.problem)})
     if report.unanswered:
-        raise InputRefused({"messages": f"the call {report.unanswered[0]} has no observation; add it, or leave the call out"})
+        text = f"the call {report.unanswered[0]} has no observation; add it, or leave the call out"
+        raise InputRefused({"messages": text})
     if messages[-1].role not in ("user", "tool"):
         raise InputRefused({"messages": "nothing is asked; end with a user's message"})
     return messages

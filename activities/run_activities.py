@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
 
 from temporalio import activity
 
@@ -25,11 +25,14 @@ from longshift.contracts import (
     RunSpec,
     RunTool,
 )
-from longshift.messages import AssistantMessage, ToolMessage, record
-from longshift.tools import Tool, ToolContext
+from longshift.messages import ToolMessage, record
+from longshift.tools import Kind, Tool, ToolContext
 from longshift.turns import CallFailed, ModelFailure, Turn
+from store.calls import Answered, Failed, Lost, Observed
 from store.errors import JournalMismatch, JournalUnavailable
-from store.journal import Answered, Failed, Journal, Lost
+from store.journal import Journal
+
+Settled = TypeVar("Settled")
 
 SETTLE_PAUSE_SECONDS = 1.0
 """Seconds between attempts to record a reply that was paid for while the journal is away."""
@@ -95,9 +98,7 @@ class Activities:
                 reply = await self._send(request, spec)
             except CallFailed as failed:
                 failure = failed.failure.model_copy(update={"milliseconds": _milliseconds(began)})
-                await self._settle(
-                    lambda: self._journal.fail_model_call(request.run_id, request.number, failure, time.time())
-                )
+                await self._settle(lambda: self._journal.fail_model_call(request, failure, time.time()))
                 raise failures.model_failed(failure) from None
             turn = Turn(
                 reply=record(reply.message),
@@ -106,10 +107,11 @@ class Activities:
                 cost=reply.cost,
                 milliseconds=_milliseconds(began),
             )
-            message: AssistantMessage = reply.message
-            await self._settle(
-                lambda: self._journal.settle_model_call(request.run_id, request.number, message, turn, time.time())
-            )
+            if not await self._settle(
+                lambda: self._journal.settle_model_call(request, reply.message, turn, time.time())
+            ):
+                text = f"model call {request.number} was given up before its reply came; the reply is not used"
+                raise failures.model_failed(ModelFailure(kind="lost", message=text, transient=True))
             return CalledModel(turn=turn)
 
     @activity.defn(name=contracts.RUN_TOOL)
@@ -159,12 +161,12 @@ class Activities:
             text = f"the endpoint {request.endpoint} failed with {type(error).__name__}; the worker's log has more"
             raise CallFailed(ModelFailure(kind="internal", message=text, transient=False)) from None
 
-    async def _settle(self, write: Callable[[], Any]) -> None:
-        """Record what a model call came to. It may have been paid for, so a journal that is away is waited for."""
+    async def _settle(self, write: Callable[[], Awaitable[Settled]]) -> Settled:
+        """Record what came of a call. It may have been paid for or have changed the world, so a journal that is away
+        is waited for, as long as the platform lets this attempt live."""
         while True:
             try:
-                await write()
-                return
+                return await write()
             except JournalUnavailable as error:
                 activity.logger.warning("the journal is away, a reply waits for it: %s", error)
                 await asyncio.sleep(SETTLE_PAUSE_SECONDS)
@@ -174,75 +176,60 @@ class Activities:
             return await self._tell_again(request, request.repeat_of)
         tool = self._tool(request)
         effect = tool.spec.kind == "effect"
-        place = (request.run_id, request.model_call, request.position)
-        attempt = activity.info().attempt
-        if effect:
-            if attempt > 1 or not await self._journal.begin_tool_call(*place, request.call, "effect", attempt, time.time()):
-                return await self._stored_effect(request)
-        elif attempt > 1:
-            stored = await self._journal.stored_observation(*place)
-            if stored is not None:
-                message, milliseconds, fatal = stored
-                return RanTool(observation=record(message), milliseconds=milliseconds, fatal=fatal)
+        again = activity.info().attempt > 1
+        if effect and (again or not await self._journal.begin_tool_call(request, "effect", _sender(), time.time())):
+            return await self._dispatched_before(request)
+        if again and (stored := await self._journal.stored_observation(request)):
+            return _ran(stored)
         arguments = request.call.arguments
         if request.call.arguments_sha256 is not None:
-            arguments = (await self._journal.tool_call(*place)).arguments
+            call = await self._journal.tool_call(request.run_id, request.model_call, request.position)
+            arguments = call.arguments
         context = ToolContext(
             run_id=request.run_id,
             call_id=request.call.id,
             operation_id=f"{request.run_id}/{request.model_call}/{request.position}/{request.call.id}",
         )
-        began = time.monotonic()
+        started, began = time.time(), time.monotonic()
         try:
             async with asyncio.timeout(tool.spec.timeout_seconds):
                 seen = await observations.observe(tool, arguments, context, asyncio.to_thread)
-            content, whole, kind = seen.content, seen.whole, seen.kind
+            content, kind = seen.content, seen.kind
         except TimeoutError:
             text = f"{tool.spec.name} took longer than its {tool.spec.timeout_seconds:g} seconds"
             if effect:
                 raise failures.outcome_unknown(text) from None
-            content = whole = observations.error("timeout", text)
-            kind = "timeout"
+            content, kind = observations.error("timeout", text), "timeout"
         if kind == "transient" and not effect:
             raise failures.read_failed(content)
-        return await self._observed(request, content, whole, _milliseconds(began), fatal=kind == "fatal")
+        observed = Observed(_message(request, content), _milliseconds(began), fatal=kind == "fatal")
+        return await self._observed(request, tool.spec.kind, observed, started)
 
-    async def _observed(
-        self, request: RunTool, content: str, whole: str, milliseconds: int, *, fatal: bool = False
-    ) -> RanTool:
+    async def _observed(self, request: RunTool, kind: Kind, observed: Observed, started: float) -> RanTool:
         """Put an observation into the journal; the first one that stood there is the one that counts."""
-        message = ToolMessage(call_id=request.call.id, name=request.call.name, content=content)
-        kept = await self._journal.settle_tool_call(
-            request.run_id,
-            request.model_call,
-            request.position,
-            request.call,
-            message,
-            whole=None if whole == content else whole,
-            milliseconds=milliseconds,
-            fatal=fatal,
-            attempt=activity.info().attempt,
-            now=time.time(),
+        return _ran(
+            await self._settle(
+                lambda: self._journal.settle_tool_call(request, kind, _sender(), observed, started, time.time())
+            )
         )
-        return RanTool(observation=record(kept), milliseconds=milliseconds, fatal=fatal)
 
     async def _tell_again(self, request: RunTool, earlier: tuple[int, int]) -> RanTool:
-        stored = await self._journal.stored_observation(request.run_id, *earlier)
-        returned = stored[0].content if stored else "an observation that stands above"
+        """The observation of a call that is repeated: what the earlier one returned, and no second run."""
+        stored = await self._journal.observation(request.run_id, *earlier)
+        returned = stored.observation.content if stored else "an observation that stands above"
         text = (
             f"this exact call was already made and is not made again; it returned: {returned}. "
             "Use that, or try another approach."
         )
-        content = observations.error("repeated", text)
-        return await self._observed(request, content, content, 0)
+        observed = Observed(_message(request, observations.error("repeated", text)), 0, fatal=False)
+        return await self._observed(request, "read", observed, time.time())
 
-    async def _stored_effect(self, request: RunTool) -> RanTool:
+    async def _dispatched_before(self, request: RunTool) -> RanTool:
         """An effect that was dispatched before: what is known of it, and never a second run."""
-        stored = await self._journal.stored_observation(request.run_id, request.model_call, request.position)
+        stored = await self._journal.stored_observation(request)
         if stored is None:
             raise failures.outcome_unknown(f"{request.call.name} was begun before and its outcome was not recorded")
-        message, milliseconds, fatal = stored
-        return RanTool(observation=record(message), milliseconds=milliseconds, fatal=fatal)
+        return _ran(stored)
 
     def _tool(self, request: RunTool) -> Tool[..., Any]:
         agent = self._agents.get(request.agent)
@@ -253,7 +240,16 @@ class Activities:
         raise failures.tool_missing(text)
 
 
+def _message(request: RunTool, content: str) -> ToolMessage:
+    return ToolMessage(call_id=request.call.id, name=request.call.name, content=content)
+
+
+def _ran(observed: Observed) -> RanTool:
+    return RanTool(observation=record(observed.observation), milliseconds=observed.milliseconds, fatal=observed.fatal)
+
+
 def _sender() -> str:
+    """This attempt, as the journal names it."""
     info = activity.info()
     return f"{info.workflow_run_id}/{info.activity_id}"
 

@@ -45,7 +45,8 @@ def plan(agent: AgentSpec, calls: Sequence[ToolCall], said: Sequence[Repetition]
         observation = None
         if tool is None:
             known = ", ".join(sorted(tools)) or "none"
-            observation = _refusal(call, "unknown_tool", f"there is no tool {_shown(call.name)}; the tools are: {known}")
+            text = f"there is no tool {_shown(call.name)}; the tools are: {known}"
+            observation = _refusal(call, "unknown_tool", text)
         elif call.malformed is not None:
             text = f"the arguments must be one JSON object; this was sent: {call.malformed}"
             observation = _refusal(call, "invalid_arguments", text)

@@ -195,7 +195,7 @@ class RunTool(Payload):
     """Its place in the batch, from 0."""
     call: ToolCall
     repeat_of: tuple[int, int] | None = None
-    """Set where this exact call was made before too often: the call whose observation to tell again. No handler runs."""
+    """Set where this exact call was made too often: the earlier call whose observation to tell. No handler runs."""
 
 
 class RanTool(Payload):

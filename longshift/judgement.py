@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from longshift.admission import Answer, End, Hold, held, out_of_time
 from longshift.agent import AgentSpec
 from longshift.batches import Planned, plan
-from longshift.contracts import RunResult
+from longshift.contracts import Entry, RunResult
 from longshift.messages import ToolCall
 from longshift.repeats import count
 from longshift.state import RunState
@@ -62,7 +62,7 @@ def wrap_up(state: RunState, turn: Turn, limit: Status, number: int) -> End:
     """The end of a run whose last call was a wrap-up, with its partial report."""
     text = turn.message.content
     if text.strip() and not turn.message.calls:
-        state.append_recorded(turn.reply, turn=number)
+        state.append_recorded(turn.reply, Entry(turn=number))
     detail = {
         Status.MODEL_CALL_LIMIT: f"{state.model_calls} of {state.limits.model_calls} model calls used",
         Status.TOOL_LIMIT: f"{state.tool_calls} of {state.limits.tool_calls} tool calls used",
@@ -83,7 +83,7 @@ def judge(state: RunState, agent: AgentSpec, turn: Turn, number: int) -> Answer 
     if not calls:
         if not turn.message.content.strip():
             return End(Status.EMPTY_REPLY, f"model call {number} brought neither text nor calls")
-        state.append_recorded(turn.reply, turn=number)
+        state.append_recorded(turn.reply, Entry(turn=number))
         return Answer(turn.message.content, turn.reply.whole)
     repeated = _repeated_id(state, calls)
     if repeated:
@@ -100,11 +100,11 @@ def judge(state: RunState, agent: AgentSpec, turn: Turn, number: int) -> Answer 
     said, seen = count(state.seen, asked, number, state.limits.repeats)
     for call, repetition in zip(calls, said, strict=True):
         if repetition.loops:
-            text = f"{call.name} was asked for again with the same arguments after the run was told that it repeats itself"
+            text = f"{call.name} was asked for again, unchanged, after the run was told that it repeats itself"
             return End(Status.LOOP_DETECTED, text)
     state.malformed_in_row, state.seen = malformed, seen
     state.use_ids(call.id for call in calls)
-    state.append_recorded(turn.reply, turn=number)
+    state.append_recorded(turn.reply, Entry(turn=number))
     return Batch(tuple(plan(agent, calls, said)))
 
 

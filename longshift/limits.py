@@ -69,7 +69,7 @@ class Limits(BaseModel):
         Raises LimitsRefused, naming every bad field, and changes nothing then.
         """
         if not isinstance(changes, dict):
-            raise LimitsRefused({"limits": "must be an object of limit names and values, like {\"model_calls\": 12}"})
+            raise LimitsRefused({"limits": 'must be an object of limit names and values, like {"model_calls": 12}'})
         known = type(self).model_fields
         problems: dict[str, str] = {
             str(name)[:60]: f"is no limit; the limits are {', '.join(known)}" for name in changes if name not in known
@@ -99,7 +99,8 @@ RULES = {
 
 def _problem(name: Any, value: object) -> str:
     shown = repr(value)
-    return f"{RULES.get(name, 'must be a whole number above 0')}, not {shown if len(shown) <= 60 else shown[:57] + '...'}"
+    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    return f"{RULES.get(name, 'must be a whole number above 0')}, not {shown}"
 
 
 def _micro_usd(cents: float, rounding: str) -> int:

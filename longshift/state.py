@@ -136,9 +136,9 @@ class RunState(BaseModel):
         if failure.usage is not None and failure.usage.output_tokens is not None:
             self.output_tokens += failure.usage.output_tokens
 
-    def append_recorded(self, recorded: Recorded, *, turn: int | None = None, call: tuple[int, int] | None = None) -> None:
-        """Append a message whose body an activity put into the journal."""
-        self._append(recorded.weight, Entry(turn=turn) if call is None else Entry(call=call))
+    def append_recorded(self, recorded: Recorded, entry: Entry) -> None:
+        """Append a message whose body an activity put into the journal, where `entry` says it is."""
+        self._append(recorded.weight, entry)
 
     def append_message(self, message: Message) -> None:
         """Append a message that the workflow made."""

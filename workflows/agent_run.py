@@ -4,19 +4,20 @@ It holds no rule of its own: admission, judgement, batches and repeats decide, a
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError, TimeoutType
+from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError
 
 from longshift import admission, contracts, inbox, judgement
-from longshift.admission import Allowance, End, Hold
+from longshift.admission import Allowance, Answer, End
 from longshift.agent import schemas_bytes
 from longshift.batches import Planned, failed, portions
 from longshift.contracts import (
     CallModel,
     CloseRun,
+    Entry,
     InputRefused,
     OpenRun,
     RanTool,
@@ -26,24 +27,21 @@ from longshift.contracts import (
     RunTool,
     read_input,
 )
+from longshift.judgement import Batch
 from longshift.state import MAX_DURATION, Carried, RunState, Stop
 from longshift.status import Status
 from longshift.turns import ModelFailure, Turn
 from workflows import calls, details
-from workflows.mailbox import Mailbox
-
-Verdict = TypeVar("Verdict")
+from workflows.waiting import Waiting
 
 REDISPATCHES = 5
 """How often one admitted model call is handed out again because its worker was lost, before it counts as failed."""
-JOURNAL_WAIT_SECONDS = 5.0
-"""Seconds between attempts while the journal cannot be written; nothing was sent, so nothing is counted."""
 CLOSED_WELL = (Status.COMPLETED, Status.STOP_REQUESTED)
 """Statuses with which the workflow completes; with every other it fails, so that a list of runs tells the truth."""
 
 
 @workflow.defn(name=contracts.WORKFLOW)
-class AgentRun(Mailbox):
+class AgentRun(Waiting):
     """One agent run, or one run of its chain after continue-as-new."""
 
     @workflow.init
@@ -107,8 +105,6 @@ class AgentRun(Mailbox):
             end = await self._step(self._spec)
         return await self._close(end)
 
-    # Steps
-
     async def _open(self, given: RunInput) -> End | None:
         """Have the agent resolved and the journal begun. The agent's deadline is not known before that."""
         state = self._state
@@ -128,7 +124,7 @@ class AgentRun(Mailbox):
         state.schemas_bytes = schemas_bytes(opened.spec.agent.tools)
         state.notes.extend(opened.spec.notes)
         for recorded in opened.opening:
-            state.append_recorded(recorded)
+            state.append_recorded(recorded, Entry())
             if recorded.message.role == "assistant":
                 state.use_ids(call.id for call in recorded.message.calls)
         state.journaled(len(state.entries), 0)  # the activity has put them there
@@ -138,7 +134,7 @@ class AgentRun(Mailbox):
     async def _step(self, spec: RunSpec) -> End | None:
         """One model call and what it asks for."""
         state = self._state
-        allowance = await self._admitted(lambda: admission.before_model_call(state, self._now()))
+        allowance: Allowance | End = await self._admitted(lambda: admission.before_model_call(state, self._now()))
         if isinstance(allowance, End):
             return allowance
         if workflow.info().is_continue_as_new_suggested():
@@ -161,13 +157,13 @@ class AgentRun(Mailbox):
             return refused
         if allowance.wrap_up:
             return judgement.wrap_up(state, reply, allowance.wrap_up, number)
-        verdict = await self._admitted(
+        verdict: Answer | Batch | End = await self._admitted(
             lambda: judgement.judge(state, spec.agent, reply, number),
             lambda: admission.stopped(state) or admission.out_of_time(state, self._now()),
         )
         if isinstance(verdict, End):
             return verdict
-        if isinstance(verdict, judgement.Batch):
+        if isinstance(verdict, Batch):
             return await self._run_batch(spec, verdict.planned, number)
         if state.tells and not state.stop:
             return None  # a user's message arrived before the answer did: it is answered first
@@ -237,7 +233,7 @@ class AgentRun(Mailbox):
         state = self._state
         self._batch, self._observed = planned, set()
         for portion in portions(planned):
-            barred = await self._admitted(lambda: admission.before_tool_call(state, self._now()))
+            barred: End | None = await self._admitted(lambda: admission.before_tool_call(state, self._now()))
             if barred:
                 return barred
             state.tool_calls += len(portion)
@@ -285,7 +281,7 @@ class AgentRun(Mailbox):
                         continue
                 else:
                     worked = max(worked, ran.milliseconds)
-                    state.append_recorded(ran.observation, call=(number, item.position))
+                    state.append_recorded(ran.observation, Entry(call=(number, item.position)))
                     if ran.fatal:
                         text = f"{item.call.name} says that nothing the model does can help"
                         end = end or End(Status.TOOL_FATAL, text)
@@ -331,87 +327,6 @@ class AgentRun(Mailbox):
         workflow.upsert_memo(details.memo(self._view(), self._spec))
         self._enter("ended")
         return self._result
-
-    # Waiting
-
-    async def _admitted(
-        self, ask: Callable[[], Verdict | Hold], barred: Callable[[], End | None] = lambda: None
-    ) -> Verdict | End:
-        """Ask the core until it says something else than to hold, and wait visibly while it does.
-
-        Args:
-            ask: the question.
-            barred: what ends the wait, where the question itself does not look at it.
-        """
-        verdict = ask()
-        if not isinstance(verdict, Hold):
-            return verdict
-        self._waiting = verdict
-        self._state.decide(self._now(), "held", reason=verdict.reason)
-        self._publish("waiting")
-        end = None
-        while end is None and isinstance(verdict, Hold):
-            self._waiting, received = verdict, self._messages_received
-            left = self._state.seconds_left(self._now())
-            await self._wait(lambda: self._messages_received != received, left, f"deadline, {verdict.reason}"[:120])
-            end = barred()
-            verdict = ask() if end is None else verdict
-        self._waiting = None
-        self._state.decide(self._now(), "goes_on")
-        self._publish("going on")
-        return end if isinstance(verdict, Hold) else verdict
-
-    async def _until_journal(self, failure: ModelFailure) -> End | None:
-        """Wait a little, visibly, for a journal that cannot be written."""
-        self._waiting = Hold(failure.message, "mend the journal, or stop the run")
-        self._enter("waiting")
-        await self._wait(lambda: self._state.stop is not None, JOURNAL_WAIT_SECONDS, "the journal is away")
-        self._waiting = None
-        return admission.stopped(self._state) or admission.out_of_time(self._state, self._now())
-
-    async def _wait(self, until: Callable[[], bool], seconds: float, summary: str) -> None:
-        if seconds <= 0:
-            return
-        try:
-            await workflow.wait_condition(until, timeout=seconds + calls.CLOCK_MARGIN, timeout_summary=summary)
-        except asyncio.TimeoutError:
-            return
-
-    async def _done_or_stopped(self, handle: workflow.ActivityHandle[Any]) -> None:
-        """Wait for an activity, and cancel it when the run must stop now."""
-        await workflow.wait_condition(lambda: handle.done() or self._stop_now())
-        if not handle.done():
-            handle.cancel()
-
-    def _barred_in_flight(self) -> End | None:
-        """Why an activity that brought nothing ends the run: its time was the run's, or it was cancelled by a stop."""
-        late = admission.out_of_time(self._state, self._now())
-        return late or (admission.stopped(self._state) if self._stop_now() else None)
-
-    def _stop_now(self) -> bool:
-        return self._state.stop is not None and self._state.stop.mode == "now"
-
-    def _worked(self, error: ActivityError, began: float) -> int:
-        """Milliseconds that count as work for an activity that reported none: all of them where its own time ran out
-        or it was cancelled, none where its worker was lost or never came."""
-        cause = error.cause
-        if isinstance(cause, TimeoutError) and cause.type != TimeoutType.START_TO_CLOSE:
-            return 0
-        return int((self._now() - began) * 1000)
-
-    def _now(self) -> float:
-        return workflow.time()
-
-    def _enter(self, phase: str) -> None:
-        self._phase = phase
-        if self._spec is not None:
-            workflow.set_current_details(details.markdown(self._view(), self._spec))
-
-    def _publish(self, phase: str) -> None:
-        """Enter a phase that is worth an event: it stands in the memo, where a list shows it without a worker."""
-        self._enter(phase)
-        if self._spec is not None:
-            workflow.upsert_memo(details.memo(self._view(), self._spec))
 
 
 def given_seconds(given: RunInput) -> float:

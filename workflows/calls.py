@@ -18,7 +18,10 @@ from longshift.state import MAX_DURATION
 ONCE = RetryPolicy(maximum_attempts=1)
 """For what must be admitted or judged before it is tried again."""
 RECORDING = RetryPolicy(
-    initial_interval=timedelta(seconds=1), backoff_coefficient=2.0, maximum_interval=timedelta(seconds=30), maximum_attempts=0
+    initial_interval=timedelta(seconds=1),
+    backoff_coefficient=2.0,
+    maximum_interval=timedelta(seconds=30),
+    maximum_attempts=0,
 )
 """For journal work, which is idempotent: tried until its time is up."""
 READING = RetryPolicy(
@@ -35,7 +38,7 @@ CLOSE_SECONDS = 600.0
 OPEN_ATTEMPT_SECONDS = 60.0
 """Seconds for one attempt at opening or closing a run."""
 OPEN_HEARTBEAT_SECONDS = 10.0
-"""Seconds without a sign of life before an opening is tried by another worker; the workers' own setting is not known yet."""
+"""Seconds without a sign of life before an opening is tried again; the workers' own setting is not known yet."""
 CLOCK_MARGIN = 0.002
 """Seconds added to every time-out: Temporal counts in whole milliseconds, and takes none of zero."""
 SUMMARY_CHARACTERS = 120

@@ -36,7 +36,7 @@ class Mailbox:
         self._early_limits: dict[str, JsonValue] = {}
         """Changes that arrived before the agent's own limits were known."""
 
-    @workflow.signal(name=contracts.STOP, description="Stop the run: {mode: graceful or now, reason: text}, all optional.")
+    @workflow.signal(name=contracts.STOP, description="Stop the run: {mode: graceful or now, reason: text}.")
     def stop(self, *args: Any) -> None:
         """Stop at the next admission point; mode `now` also cancels a model call or a read in flight."""
         request = inbox.read_stop(args)

@@ -1,0 +1,106 @@
+"""How a run waits: visibly, for an activity, for a person or for time, and what ends the wait."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, TimeoutError, TimeoutType
+
+from longshift import admission
+from longshift.admission import End, Hold
+from longshift.turns import ModelFailure
+from workflows import calls, details
+from workflows.mailbox import Mailbox
+
+Verdict = TypeVar("Verdict")
+
+JOURNAL_WAIT_SECONDS = 5.0
+"""Seconds between attempts while the journal cannot be written; nothing was sent, so nothing is counted."""
+
+
+class Waiting(Mailbox):
+    """A run that can wait."""
+
+    async def _admitted(
+        self, ask: Callable[[], Verdict | Hold], barred: Callable[[], End | None] = lambda: None
+    ) -> Verdict | End:
+        """Ask the core until it says something else than to hold, and wait visibly while it does.
+
+        Args:
+            ask: the question.
+            barred: what ends the wait, where the question itself does not look at it.
+        """
+        verdict = ask()
+        if not isinstance(verdict, Hold):
+            return verdict
+        self._waiting = verdict
+        self._state.decide(self._now(), "held", reason=verdict.reason)
+        self._publish("waiting")
+        answer: Verdict | End | Hold = verdict
+        while isinstance(answer, Hold):
+            self._waiting = answer
+            await self._until_message(f"deadline, {answer.reason}")
+            answer = barred() or ask()
+        self._waiting = None
+        self._state.decide(self._now(), "goes_on")
+        self._publish("going on")
+        return answer
+
+    async def _until_message(self, summary: str) -> None:
+        """Wait until a message arrives or the deadline passes."""
+        received = self._messages_received
+        left = self._state.seconds_left(self._now())
+        await self._wait(lambda: self._messages_received != received, left, summary[: calls.SUMMARY_CHARACTERS])
+
+    async def _until_journal(self, failure: ModelFailure) -> End | None:
+        """Wait a little, visibly, for a journal that cannot be written."""
+        self._waiting = Hold(failure.message, "mend the journal, or stop the run")
+        self._enter("waiting")
+        await self._wait(lambda: self._state.stop is not None, JOURNAL_WAIT_SECONDS, "the journal is away")
+        self._waiting = None
+        return admission.stopped(self._state) or admission.out_of_time(self._state, self._now())
+
+    async def _wait(self, until: Callable[[], bool], seconds: float, summary: str) -> None:
+        if seconds <= 0:
+            return
+        try:
+            await workflow.wait_condition(until, timeout=seconds + calls.CLOCK_MARGIN, timeout_summary=summary)
+        except asyncio.TimeoutError:  # noqa: UP041  the plain name is Temporal's here
+            return
+
+    async def _done_or_stopped(self, handle: workflow.ActivityHandle[Any]) -> None:
+        """Wait for an activity, and cancel it when the run must stop now."""
+        await workflow.wait_condition(lambda: handle.done() or self._stop_now())
+        if not handle.done():
+            handle.cancel()
+
+    def _barred_in_flight(self) -> End | None:
+        """Why an activity that brought nothing ends the run: its time was the run's, or it was cancelled by a stop."""
+        late = admission.out_of_time(self._state, self._now())
+        return late or (admission.stopped(self._state) if self._stop_now() else None)
+
+    def _stop_now(self) -> bool:
+        return self._state.stop is not None and self._state.stop.mode == "now"
+
+    def _worked(self, error: ActivityError, began: float) -> int:
+        """Milliseconds that count as work for an activity that reported none: all of them where its own time ran out
+        or it was cancelled, none where its worker was lost or never came."""
+        cause = error.cause
+        if isinstance(cause, TimeoutError) and cause.type != TimeoutType.START_TO_CLOSE:
+            return 0
+        return int((self._now() - began) * 1000)
+
+    def _now(self) -> float:
+        return workflow.time()
+
+    def _enter(self, phase: str) -> None:
+        self._phase = phase
+        if self._spec is not None:
+            workflow.set_current_details(details.markdown(self._view(), self._spec))
+
+    def _publish(self, phase: str) -> None:
+        """Enter a phase that is worth an event: it stands in the memo, where a list shows it without a worker."""
+        self._enter(phase)
+        if self._spec is not None:
+            workflow.upsert_memo(details.memo(self._view(), self._spec))
