@@ -68,7 +68,7 @@ def _words(details: ErrorDetails, settings: type[BaseModel]) -> str:
     match details["type"]:
         case "extra_forbidden":
             known = _keys(settings, location)
-            near = difflib.get_close_matches(str(location[-1]), known, 1)
+            near = difflib.get_close_matches(str(location[-1]), known, 1, cutoff=0.5)
             hint = f"did you mean {near[0]}? " if near else ""
             return f"is no key here; {hint}The keys are {', '.join(known)}"
         case "missing":
@@ -93,8 +93,7 @@ def _keys(settings: type[BaseModel], location: tuple[str | int, ...]) -> list[st
 
 
 def _kinds(settings: type[BaseModel], location: tuple[str | int, ...]) -> list[str]:
-    kinds = (model.model_fields["kind"] for model in _models(settings, location) if "kind" in model.model_fields)
-    return [kind for known in kinds for kind in get_args(known.annotation)]
+    return [tag for model in _models(settings, location) for tag in _tags(model)]
 
 
 def _models(settings: type[BaseModel], location: tuple[str | int, ...]) -> list[type[BaseModel]]:
@@ -103,13 +102,15 @@ def _models(settings: type[BaseModel], location: tuple[str | int, ...]) -> list[
     for step in location:
         fields = [model.model_fields[step] for model in models if isinstance(step, str) and step in model.model_fields]
         below = [model for known in fields for model in _reachable(known.annotation)]
-        of_kind = [model for model in models if "kind" in model.model_fields and step in _tags(model)]
+        of_kind = [model for model in models if step in _tags(model)]
         models = below or of_kind or models
     return models
 
 
 def _tags(model: type[BaseModel]) -> tuple[Any, ...]:
-    return get_args(model.model_fields["kind"].annotation)
+    """What tells a model apart in a union: the values of its `kind`, or its own name."""
+    kind = model.model_fields.get("kind")
+    return get_args(kind.annotation) if kind else (model.__name__,)
 
 
 def _reachable(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -125,11 +125,13 @@ class DeclaredAgent(Section):
 
 
 def _kind_of_agent(section: object) -> str:
-    return "python" if isinstance(section, PythonAgent) or (isinstance(section, dict) and "use" in section) else "here"
+    in_python = isinstance(section, PythonAgent) or (isinstance(section, dict) and "use" in section)
+    return (PythonAgent if in_python else DeclaredAgent).__name__
 
 
 AgentSettings = Annotated[
-    Annotated[PythonAgent, Tag("python")] | Annotated[DeclaredAgent, Tag("here")], Discriminator(_kind_of_agent)
+    Annotated[PythonAgent, Tag(PythonAgent.__name__)] | Annotated[DeclaredAgent, Tag(DeclaredAgent.__name__)],
+    Discriminator(_kind_of_agent),
 ]
 
 

@@ -1,0 +1,143 @@
+"""The configured agents: found beside the configuration file without touching our code, or refused in words."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from longshift import Agent, Limits
+from worker.agents import load_agents
+from worker.problems import SettingsRefused
+from worker.settings import load_settings
+
+MODULE = """
+from longshift import Agent, tool
+
+@tool(kind="read")
+def look() -> str:
+    "Look."
+    return "seen"
+
+def plain() -> str:
+    return ""
+
+nothing = None
+agent = Agent(name="own-name", system="Look.", endpoint="authored", tools=(look,), limits={"model_calls": 3})
+
+class Shelf:
+    look = look
+"""
+
+
+@pytest.fixture(autouse=True)
+def _beside_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+    Path("mine.py").write_text(MODULE)
+    yield
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def load(text: str) -> dict[str, Agent]:
+    Path("longshift.toml").write_text(text)
+    return load_agents(load_settings(environ={}))
+
+
+def refused(text: str) -> str:
+    with pytest.raises(SettingsRefused) as raised:
+        load(text)
+    return str(raised.value)
+
+
+def declared(tools: str, more: str = "") -> str:
+    return f'[agents.a]\nsystem = "x"\nendpoint = "authored"\ntools = {tools}\n{more}'
+
+
+def test_the_shop_is_there_without_a_file() -> None:
+    agents = load_agents(load_settings(environ={}))
+
+    assert [tool.spec.name for tool in agents["shop"].tools] == ["list_stock", "product", "draft_order"]
+
+
+def test_an_agent_in_python_works_under_the_name_of_its_section_and_on_its_endpoint() -> None:
+    agents = load(
+        '[endpoints.other]\nkind = "replay"\nturns = []\n'
+        '[agents.first]\nuse = "mine:agent"\n[agents.second]\nuse = "mine:agent"\nendpoint = "other"\n'
+    )
+
+    first, second = agents["first"], agents["second"]
+    assert (first.name, first.endpoint, first.limits.model_calls) == ("first", "authored", 3)
+    assert (second.name, second.endpoint, second.tools) == ("second", "other", first.tools)
+
+
+def test_an_agent_in_the_file_is_what_it_says() -> None:
+    agent = load(declared('["mine:Shelf.look"]', 'limits = {seconds = 5.0}\nunknown_tool = "fatal"'))["a"]
+
+    assert (agent.name, agent.system, agent.unknown_tool, agent.malformed_calls) == ("a", "x", "fatal", "fail")
+    assert agent.limits == Limits(seconds=5.0)
+    assert [tool.spec.name for tool in agent.tools] == ["look"]
+
+
+def test_a_users_module_hides_none_of_ours() -> None:
+    Path("workflows.py").write_text("raise RuntimeError('hidden')")
+
+    load(declared('["mine:look"]'))
+
+    assert sys.path[-1] == str(Path.cwd())
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (declared('["mine:look", "gone:look"]'), "longshift.toml: agents.a.tools.1: there is no module gone in "),
+        (declared('["mine.sub:look"]'), "agents.a.tools.0: there is no module mine.sub in "),
+        (declared('["mine:lock"]'), "longshift.toml: agents.a.tools.0: the module mine has no lock; mend the name"),
+        (declared('["mine:nothing"]'), "agents.a.tools.0: mine:nothing is None; name what is declared there"),
+        (declared('["mine:plain"]'), "agents.a.tools.0: mine:plain is a function, not a tool; put @tool above the fu"),
+        (declared('["mine:look", "mine:look"]'), "agents.a.tools: two tools are called look; give one another name"),
+        (
+            '[agents.a]\nuse = "mine:look"',
+            "agents.a.use: mine:look is a Tool, not an agent; make it one with longshift",
+        ),
+        ('[agents.a]\nuse = "gone:agent"', "longshift.toml: agents.a.use: there is no module gone in "),
+        (
+            '[agents.a]\nuse = "mine:agent"\nendpoint = "e"',
+            "agents.a.endpoint: there is no endpoint e; the endpoints are",
+        ),
+        (
+            '[agents.a]\nsystem = ""\nendpoint = "e"',
+            "agents.a.endpoint: there is no endpoint e; the endpoints are author",
+        ),
+        ('[agents.A_b]\nuse = "mine:agent"', "longshift.toml: agents.A_b: must be 1 to 64 lower-case letters"),
+    ],
+)
+def test_a_mistake_names_agent_key_and_remedy(text: str, told: str) -> None:
+    assert told in refused(text)
+
+
+@pytest.mark.parametrize(
+    ("module", "told"),
+    [
+        ("import not_there", "importing broken failed: it imports not_there, which is not installed"),
+        ("1 / 0", "importing broken failed with ZeroDivisionError: division by zero; mend the module"),
+        ("import sys; sys.exit(3)", "importing broken failed with SystemExit: 3; mend the module"),
+        ("def (", "importing broken failed with SyntaxError: invalid syntax (broken.py, line 1); mend the module"),
+        (
+            "from longshift import tool\n@tool\ndef f(x): ...",
+            "importing broken failed with DeclarationRefused: tool f:",
+        ),
+    ],
+)
+def test_a_module_that_cannot_be_imported_says_why(module: str, told: str) -> None:
+    Path("broken.py").write_text(module)
+
+    assert told in refused(declared('["broken:look"]'))
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    told = refused(declared('["gone:a", "mine:lock"]') + '[agents.b]\nuse = "mine:plain"\n')
+
+    assert len(told.splitlines()) == 3
