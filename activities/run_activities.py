@@ -25,7 +25,8 @@ from longshift.contracts import (
     RunSpec,
     RunTool,
 )
-from longshift.messages import ToolMessage, record
+from longshift.messages import ToolMessage
+from longshift.recording import record
 from longshift.tools import Kind, Tool, ToolContext
 from longshift.turns import CallFailed, ModelFailure, Turn
 from store.calls import Answered, Failed, Lost, Observed
@@ -70,6 +71,7 @@ class Activities:
                 raise failures.input_refused(refused) from None
             try:
                 await self._journal.open_run(request.run_id, spec, messages, request.started_at)
+                spec = await self._journal.spec(request.run_id)  # the one that was entered first stands
             except JournalMismatch as error:
                 raise failures.input_refused(InputRefused({"run_id": str(error)})) from None
             except JournalUnavailable as error:
@@ -172,9 +174,9 @@ class Activities:
                 await asyncio.sleep(SETTLE_PAUSE_SECONDS)
 
     async def _run_tool(self, request: RunTool) -> RanTool:
-        if request.repeat_of is not None:
-            return await self._tell_again(request, request.repeat_of)
         tool = self._tool(request)
+        if request.repeat_of is not None:
+            return await self._tell_again(request, request.repeat_of, tool.spec.max_bytes)
         effect = tool.spec.kind == "effect"
         again = activity.info().attempt > 1
         if effect and (again or not await self._journal.begin_tool_call(request, "effect", _sender(), time.time())):
@@ -194,15 +196,17 @@ class Activities:
         try:
             async with asyncio.timeout(tool.spec.timeout_seconds):
                 seen = await observations.observe(tool, arguments, context, asyncio.to_thread)
-            content, kind = seen.content, seen.kind
+            content, whole, kind = seen.content, seen.whole, seen.kind
         except TimeoutError:
             text = f"{tool.spec.name} took longer than its {tool.spec.timeout_seconds:g} seconds"
             if effect:
                 raise failures.outcome_unknown(text) from None
             content, kind = observations.error("timeout", text), "timeout"
+            whole = content
         if kind == "transient" and not effect:
             raise failures.read_failed(content)
-        observed = Observed(_message(request, content), _milliseconds(began), fatal=kind == "fatal")
+        uncut = None if whole == content else whole
+        observed = Observed(_message(request, content), _milliseconds(began), fatal=kind == "fatal", whole=uncut)
         return await self._observed(request, tool.spec.kind, observed, started)
 
     async def _observed(self, request: RunTool, kind: Kind, observed: Observed, started: float) -> RanTool:
@@ -213,7 +217,7 @@ class Activities:
             )
         )
 
-    async def _tell_again(self, request: RunTool, earlier: tuple[int, int]) -> RanTool:
+    async def _tell_again(self, request: RunTool, earlier: tuple[int, int], max_bytes: int) -> RanTool:
         """The observation of a call that is repeated: what the earlier one returned, and no second run."""
         stored = await self._journal.observation(request.run_id, *earlier)
         returned = stored.observation.content if stored else "an observation that stands above"
@@ -221,7 +225,10 @@ class Activities:
             f"this exact call was already made and is not made again; it returned: {returned}. "
             "Use that, or try another approach."
         )
-        observed = Observed(_message(request, observations.error("repeated", text)), 0, fatal=False)
+        whole = observations.error("repeated", text)
+        content = observations.cut(whole, max_bytes)
+        uncut = None if whole == content else whole
+        observed = Observed(_message(request, content), 0, fatal=False, whole=uncut)
         return await self._observed(request, "read", observed, time.time())
 
     async def _dispatched_before(self, request: RunTool) -> RanTool:

@@ -11,7 +11,8 @@ from longshift import jsontext
 from longshift.agent import AgentSpec
 from longshift.chain import Head
 from longshift.limits import Limits, LimitsRefused, cents
-from longshift.messages import Message, Payload, Recorded, ToolCall, Weight
+from longshift.messages import Message, Payload, ToolCall, Weight
+from longshift.recording import Recorded
 from longshift.status import Status
 from longshift.turns import Turn
 

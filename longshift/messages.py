@@ -1,14 +1,10 @@
-"""The messages of a transcript, their canonical text, and what is kept when one is too large for a history."""
+"""The messages of a transcript, and their canonical text."""
 
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from longshift import jsontext
-
-INLINE_BYTES = 8 * 1024
-"""A message up to this size stands whole in the workflow history; a larger one is cut there and whole in the
-journal. Temporal warns at 512 KiB and refuses at 2 MiB a payload, and 50 MiB a history."""
 
 
 class Payload(BaseModel):
@@ -83,54 +79,6 @@ def weigh(message: SystemMessage | UserMessage | AssistantMessage | ToolMessage)
     return Weight(bytes=jsontext.size(text), sha256=jsontext.sha256(text))
 
 
-class Recorded(Payload):
-    """A message as a history holds it: whole, or cut with the weight of the whole beside it."""
-
-    message: Message
-    whole: Weight | None = None
-
-    @property
-    def weight(self) -> Weight:
-        """The weight of the whole message, whether it stands here whole or cut."""
-        return self.whole or weigh(self.message)
-
-
-def record(message: SystemMessage | UserMessage | AssistantMessage | ToolMessage) -> Recorded:
-    """What a history keeps of `message`: all of it up to INLINE_BYTES, else a cut copy with the whole's weight."""
-    whole = weigh(message)
-    if whole.bytes <= INLINE_BYTES:
-        return Recorded(message=message)
-    if isinstance(message, AssistantMessage):
-        room = max(256, INLINE_BYTES // (len(message.calls) + 1) // 2)
-        calls = tuple(_cut_call(call, room) for call in message.calls)
-        return Recorded(
-            message=message.model_copy(update={"content": _cut_text(message.content, room), "calls": calls}),
-            whole=whole,
-        )
-    cut = message.model_copy(update={"content": _cut_text(message.content, INLINE_BYTES // 2)})
-    return Recorded(message=cut, whole=whole)
-
-
 def arguments_digest(call: ToolCall) -> str:
     """Digest of a call's canonical arguments, whether they stand in it or were cut."""
     return call.arguments_sha256 or jsontext.sha256(jsontext.canonical(call.malformed or call.arguments))
-
-
-def _cut_call(call: ToolCall, room: int) -> ToolCall:
-    if jsontext.size(jsontext.canonical(call.malformed or call.arguments)) <= room:
-        return call
-    return call.model_copy(
-        update={
-            "arguments": {},
-            "arguments_sha256": arguments_digest(call),
-            "malformed": _cut_text(call.malformed, room) if call.malformed else None,
-        }
-    )
-
-
-def _cut_text(text: str, room: int) -> str:
-    raw = text.encode("utf-8")
-    if len(raw) <= room:
-        return text
-    kept = raw[:room].decode("utf-8", "ignore")
-    return f"{kept}\n[cut here: {len(raw)} bytes in all, the whole is in the journal]"

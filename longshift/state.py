@@ -13,7 +13,8 @@ from longshift import jsontext
 from longshift.chain import Head, extend
 from longshift.contracts import Decision, Entry, RunSpec, StateView
 from longshift.limits import Limits
-from longshift.messages import Message, Payload, Recorded, Weight, weigh
+from longshift.messages import Message, Payload, Weight, weigh
+from longshift.recording import Recorded
 from longshift.turns import ModelFailure, Turn
 
 MAX_DURATION = 10 * 365 * 24 * 3600.0

@@ -2,7 +2,8 @@
 
 from typing import Literal
 
-from longshift.messages import AssistantMessage, Payload, Recorded
+from longshift.messages import AssistantMessage, Payload
+from longshift.recording import Recorded
 
 MAX_CALLS = 32
 """Tool calls accepted in one turn."""

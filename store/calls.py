@@ -13,7 +13,8 @@ from sqlalchemy.sql.dml import ReturningInsert
 
 from longshift.contracts import CallModel, RunTool
 from longshift.jsontext import canonical
-from longshift.messages import AssistantMessage, ToolCall, ToolMessage, arguments_digest, record, text_of
+from longshift.messages import AssistantMessage, ToolCall, ToolMessage, arguments_digest, text_of
+from longshift.recording import record
 from longshift.tools import Kind
 from longshift.turns import ModelFailure, Turn, Usage
 from store.confirming import Confirmed, append, confirm, decide, lock_run, rewrite

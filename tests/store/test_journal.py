@@ -5,7 +5,8 @@ import pytest
 from longshift.agent import AgentSpec
 from longshift.chain import Head
 from longshift.contracts import Decision
-from longshift.messages import AssistantMessage, UserMessage, record
+from longshift.messages import AssistantMessage, UserMessage
+from longshift.recording import record
 from longshift.status import Status
 from longshift.turns import ModelFailure, Usage
 from store.errors import JournalMismatch

@@ -11,7 +11,8 @@ from examples.shop.agent import agent as shop
 from longshift import contracts, state
 from longshift.chain import Head
 from longshift.contracts import CallModel, Entry, RunResult, RunTool
-from longshift.messages import AssistantMessage, Payload, Recorded, SystemMessage, ToolCall, ToolMessage, UserMessage
+from longshift.messages import AssistantMessage, Payload, SystemMessage, ToolCall, ToolMessage, UserMessage
+from longshift.recording import Recorded
 from longshift.status import Status
 from longshift.turns import Turn, Usage
 from tests.workflows.running import Script, call, shop_open
