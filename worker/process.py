@@ -46,7 +46,7 @@ def main(file: Path | None = None) -> int:
         file: the configuration file, where one is named.
 
     Returns:
-        The exit code: 0 ended when told, 1 failed at work, 2 could not begin.
+        The exit code: 0 ended when told, 1 failed (another start may help), 2 the configuration must be mended first.
     """
     _log_to_stderr()
     try:
@@ -56,9 +56,7 @@ def main(file: Path | None = None) -> int:
     except (SettingsRefused, JournalUnavailable) as error:
         for line in str(error).splitlines():
             log.error("%s", line)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+        return 2 if isinstance(error, SettingsRefused) else 1
     except Exception:
         log.exception("the worker failed; its runs go on with the next one")
         return 1

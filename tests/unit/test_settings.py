@@ -1,6 +1,7 @@
 """The configuration: what is read from where, which of two wins, and how a mistake is told."""
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, get_args
 
@@ -8,6 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from endpoints.config import OpenAIConfig, ReplayConfig
+from worker.dev_server import PRAGMAS, RETENTION
 from worker.problems import SettingsRefused, _reachable
 from worker.settings import DeclaredAgent, PythonAgent, Settings, load_settings
 
@@ -280,3 +282,13 @@ def test_defaults_in_the_documentation_are_the_defaults() -> None:
     for name in ("unknown_tool", "malformed_calls"):
         assert rows[name] == f"`{DeclaredAgent.model_fields[name].default}`"
         assert all(f"`{value}`" in DOCS.read_text() for value in get_args(DeclaredAgent.model_fields[name].annotation))
+
+
+def test_the_service_units_wait_longer_than_the_grace_and_keep_the_servers_data_safe() -> None:
+    deploy = DOCS.parents[1] / "deploy"
+    worker, server = ((deploy / f"longshift-{name}.service").read_text() for name in ("worker", "server"))
+
+    stop = int(worker.split("TimeoutStopSec=")[1].split()[0])
+    assert stop >= load_settings(environ={}).worker.grace_seconds + 15
+    assert all(f"--sqlite-pragma {pragma}" in server for pragma in PRAGMAS)
+    assert f"--retention {RETENTION // timedelta(hours=1)}h" in server
