@@ -146,7 +146,7 @@ class Activities:
         try:
             return await endpoint.send(
                 Request(
-                    number=request.number,
+                    reply=request.reply,
                     output_tokens=request.output_tokens,
                     tools=spec.agent.tools if request.tools else (),
                     messages=lambda: self._journal.transcript(request.run_id, request.head),

@@ -13,8 +13,8 @@ from longshift.turns import Usage
 class Request:
     """One model call."""
 
-    number: int
-    """The run's number of this model call, from 1."""
+    reply: int
+    """Which reply of the run this will be, from 1; a call whose worker was lost brought none."""
     output_tokens: int
     """Output tokens allowed in the reply."""
     tools: Sequence[ToolSpec]

@@ -143,7 +143,7 @@ class ReplayError(Configured):
 
 
 class ReplayTurn(Configured):
-    """One authored answer: the N-th answers the run's model call number N."""
+    """One authored answer: the N-th is the run's N-th reply."""
 
     content: str = ""
     """The turn's text."""

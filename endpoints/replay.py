@@ -1,4 +1,4 @@
-"""An endpoint that plays authored turns: turn N answers the run's model call number N, whatever was asked."""
+"""An endpoint that plays authored turns: turn N is the run's N-th reply, whatever was asked."""
 
 import asyncio
 from collections.abc import Sequence
@@ -31,15 +31,15 @@ class ReplayEndpoint:
         self._source = f"the file {config.file.name}" if config.file is not None else "its configuration"
 
     async def send(self, request: Request) -> Reply:
-        """Answer with the authored turn of this number; see endpoints.base.Endpoint."""
-        if request.number > len(self._turns):
+        """Answer with the authored turn that is due; see endpoints.base.Endpoint."""
+        if request.reply > len(self._turns):
             count = len(self._turns)
             text = (
-                f"model call {request.number} has no answer: {self._source} has {count} turn{'s' * (count != 1)}; "
+                f"there is no reply {request.reply}: {self._source} has {count} turn{'s' * (count != 1)}; "
                 "add turns, or lower model_calls"
             )
             raise CallFailed(failure(self._name, "used_up", text, transient=False))
-        turn = self._turns[request.number - 1]
+        turn = self._turns[request.reply - 1]
         await self._hold_back(turn.delay_ms / 1000)
         if turn.error is not None:
             raise CallFailed(refused(self._name, turn.error.status, wait=turn.error.retry_after))

@@ -167,6 +167,9 @@ class CallModel(Payload):
     run_id: str
     endpoint: str
     number: int
+    reply: int
+    """Which reply of the run this will be, from 1: one more than replies came, turns or failures. A call whose worker
+    was lost brought none."""
     head: Head
     """Where the journal's chain must end once `entries` are appended."""
     entries: tuple[Entry, ...] = ()

@@ -72,6 +72,8 @@ class RunState(BaseModel):
     decisions_made: int = 0
 
     model_calls: int = 0
+    replies: int = 0
+    """Replies that endpoints gave, turns and failures."""
     tool_calls: int = 0
     output_tokens: int = 0
     exposure: int = 0
@@ -124,6 +126,7 @@ class RunState(BaseModel):
 
     def settle_turn(self, turn: Turn, estimate: int) -> None:
         """Replace the estimate reserved for a call by what it cost, where that is known."""
+        self.replies += 1
         self.failures_in_row = 0
         if turn.cost is not None:
             self.exposure += turn.cost - estimate
@@ -131,6 +134,7 @@ class RunState(BaseModel):
     def settle_failure(self, failure: ModelFailure, estimate: int) -> None:
         """Count a failed call; a reply that was received and refused is charged what it reports, any other call
         keeps its estimate, since it may have been answered and billed."""
+        self.replies += failure.kind != "lost"
         self.failures_in_row += 1
         if failure.cost is not None:
             self.exposure += failure.cost - estimate

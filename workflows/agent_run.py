@@ -179,6 +179,7 @@ class AgentRun(Waiting):
             run_id=state.run_id,
             endpoint=spec.endpoint.name,
             number=number,
+            reply=state.replies + 1,
             head=state.head,
             entries=tuple(state.entries),
             decisions=tuple(state.decisions),

@@ -14,13 +14,13 @@ TOOL = ToolSpec(
 
 
 def request(messages: Sequence[Message] = MESSAGES, **changes: Any) -> Request:
-    """A request for model call 1 with an allowance of 64 tokens."""
+    """A request for the first reply with an allowance of 64 tokens."""
 
     async def read() -> Sequence[Message]:
         return messages
 
     fields: dict[str, Any] = {
-        "number": 1,
+        "reply": 1,
         "output_tokens": 64,
         "tools": (TOOL,),
         "messages": read,

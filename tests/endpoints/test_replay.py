@@ -27,7 +27,7 @@ async def never() -> Sequence[Message]:
 async def play(turns: Any, number: int = 1, timeout_seconds: float | None = None, observe: bool = False) -> Reply:
     endpoint = ReplayEndpoint("authored", ReplayConfig(turns=turns, timeout_seconds=timeout_seconds))
     try:
-        return await endpoint.send(replace(request(number=number, observe_malformed=observe), messages=never))
+        return await endpoint.send(replace(request(reply=number, observe_malformed=observe), messages=never))
     finally:
         await endpoint.close()
 
@@ -39,7 +39,7 @@ async def failed(turns: Any, **changes: Any) -> ModelFailure:
     return caught.value.failure
 
 
-async def test_turn_n_answers_model_call_n() -> None:
+async def test_turn_n_is_the_nth_reply() -> None:
     turns = [{"content": "Look.", "calls": [LOOK], "output_tokens": 4, "input_tokens": 9}, {"content": "Done."}]
     first, second = await play(turns, 1), await play(turns, 2)
     assert (first.message.content, first.message.calls) == ("Look.", (ToolCall(id="s-1", name="list_stock"),))
@@ -52,7 +52,7 @@ async def test_past_the_end_it_says_how_many_turns_there_are(count: int, words: 
     failure = await failed([{"content": "Done."}] * count, number=3)
     assert (failure.kind, failure.transient) == ("used_up", False)
     assert words in failure.message
-    assert "model call 3" in failure.message
+    assert "no reply 3" in failure.message
 
 
 async def test_an_authored_failure_is_judged_as_its_status_from_a_server() -> None:
@@ -110,7 +110,7 @@ async def test_a_file_is_a_list_of_turns_or_an_object_with_one(tmp_path: Path, w
     endpoint = load(tmp_path / "case.json", json.dumps({"name": "x", "turns": turns} if whole else turns))
     assert (await endpoint.send(request())).message.content == "Dön"
     with pytest.raises(CallFailed, match=r"the file case\.json has 1 turn"):
-        await endpoint.send(request(number=2))
+        await endpoint.send(request(reply=2))
 
 
 @pytest.mark.parametrize(

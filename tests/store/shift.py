@@ -80,6 +80,7 @@ class Shift:
             run_id=self.run_id,
             endpoint="local",
             number=number or self.number + 1,
+            reply=number or self.number + 1,
             head=self.head,
             entries=tuple(self.entries),
             decisions=decisions,
