@@ -12,9 +12,9 @@ from longshift.messages import (
     ToolCall,
     ToolMessage,
     UserMessage,
-    record,
     weigh,
 )
+from longshift.recording import record
 from longshift.status import Status
 from longshift.tools import Kind
 from longshift.turns import Turn, Usage
