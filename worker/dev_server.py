@@ -28,6 +28,8 @@ HOST = "127.0.0.1"
 """The server has no log-in, so only this machine reaches it."""
 START_SECONDS = 30.0
 """Seconds to become healthy; a start takes 0.2 to 0.6."""
+LOCK_SECONDS = 5.0
+"""Seconds to wait for a server on the same data to end."""
 ATTEMPTS = 5
 """Starts on other free ports, where another program took one between choosing and starting."""
 RETENTION = timedelta(days=3650)
@@ -99,7 +101,7 @@ class DevServer:
         """
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._take_lock()
+            await self._take_lock()
             self.log.unlink(missing_ok=True)
         except OSError as error:
             raise ServerFailed(f"the folder {self._folder} cannot be used: {error.strerror}; name another") from None
@@ -149,16 +151,23 @@ class DevServer:
             raise RuntimeError("the server is up only inside `async with`")
         return self._child
 
-    def _take_lock(self) -> None:
-        """Keep a second server off the same data. The server itself holds the lock too, so that it outlasts us."""
+    async def _take_lock(self) -> None:
+        """Keep a second server off the same data. The server itself holds the lock too, so that it outlasts us: one
+        whose parent was killed takes a second or two to end."""
         lock = (self._folder / "temporal.lock").open("wb")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.close()
-            text = f"another server uses {self._folder}; use that one, or stop it first"
-            raise ServerFailed(text) from None
-        self._lock = lock
+        deadline = asyncio.get_running_loop().time() + LOCK_SECONDS
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if asyncio.get_running_loop().time() > deadline:
+                    lock.close()
+                    text = f"another server uses {self._folder}; use that one, or stop it first"
+                    raise ServerFailed(text) from None
+                await asyncio.sleep(0.05)
+            else:
+                self._lock = lock
+                return
 
     async def _start_somewhere(self) -> None:
         """Start on the ports asked for, and where they are ours to choose, on others if one was taken meanwhile."""

@@ -14,11 +14,12 @@ import pytest
 import pytest_asyncio
 from temporalio.client import Client
 
+from worker import dev_server
 from worker.child import Child
 from worker.dev_server import DevServer, ServerFailed
 from worker.process import READY
 
-pytestmark = pytest.mark.asyncio
+pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
 
 PATIENCE = 30.0
 """Seconds after which a test gives up waiting."""
@@ -251,7 +252,10 @@ async def test_a_server_that_dies_while_starting_is_shown_with_the_end_of_its_lo
             pass
 
 
-async def test_two_servers_never_share_a_folder(server: DevServer, tmp_path: Path) -> None:
+async def test_two_servers_never_share_a_folder(
+    server: DevServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dev_server, "LOCK_SECONDS", 0.1)
     with pytest.raises(ServerFailed, match=r"another server uses .*; use that one, or stop it first"):
         async with DevServer(tmp_path / "server", ui=False):
             pass
