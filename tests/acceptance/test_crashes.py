@@ -1,0 +1,346 @@
+"""A shift whose processes are killed ends as it would have: same transcript, no turn paid for twice."""
+
+import asyncio
+
+import pytest
+from temporalio.api.enums.v1 import EventType
+
+from longshift.status import Status
+from tests.acceptance.shift_house import RUN, House
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
+
+
+async def test_a_shift_that_nothing_disturbs(house: House) -> None:
+    await house.worker()
+    await house.start()
+
+    await house.ended_as_undisturbed()
+
+    assert house.outside.visits == ["model 1", "look a", "model 2", "look b", "look c", "model 3"]
+
+
+# The worker
+
+
+async def test_a_worker_killed_before_it_sent_a_model_call_leaves_it_to_the_next(house: House) -> None:
+    house.outside.hold("gate")
+    first = await house.worker("before", "begin_model_call", "2")
+    await house.start()
+    await house.outside.came("gate")
+
+    await first.kill()
+    await house.worker()
+
+    await house.ended_as_undisturbed()
+    assert len(house.outside.requests) == 3
+
+
+async def test_a_model_call_that_may_have_been_sent_counts_and_is_not_sent_under_the_same_number(
+    house: House,
+) -> None:
+    house.outside.hold("gate")
+    first = await house.worker("after", "begin_model_call", "2")
+    await house.start()
+    await house.outside.came("gate")
+
+    await first.kill()
+    await house.worker()
+
+    result = await house.ended_as_undisturbed(failed_calls=1)
+    assert (result.model_calls, len(house.outside.requests)) == (4, 3)
+
+
+async def test_a_worker_killed_during_a_model_call_costs_that_call_and_no_more(house: House) -> None:
+    house.outside.hold("model 2")
+    first = await house.worker()
+    await house.start()
+    await house.outside.came("model 2")
+
+    await first.kill()
+    await house.outside.broken("model 2")
+    await house.worker()
+
+    result = await house.ended_as_undisturbed(failed_calls=1)
+    assert len(house.outside.requests) == result.model_calls == 4
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+async def test_a_turn_that_stands_in_the_journal_is_never_asked_for_again(house: House, number: int) -> None:
+    house.outside.hold("gate")
+    first = await house.worker("after", "settle_model_call", str(number))
+    await house.start()
+    await house.outside.came("gate")
+
+    await first.kill()
+    await house.worker()
+
+    result = await house.ended_as_undisturbed()
+    assert len(house.outside.requests) == result.model_calls == 3
+
+
+@pytest.mark.parametrize(
+    ("gate", "held", "looks"),
+    [
+        pytest.param(("before", "_run_tool", "1"), "gate", 1, id="before"),
+        pytest.param((), "look b", 2, id="during"),
+        pytest.param(("after", "settle_tool_call", "1"), "gate", 1, id="after"),
+    ],
+)
+async def test_a_worker_killed_around_a_read_leaves_one_observation_of_it(
+    house: House, gate: tuple[str, ...], held: str, looks: int
+) -> None:
+    house.outside.turns = (["b"], house.outside.turns[-1])
+    house.outside.hold(held)
+    first = await house.worker(*gate)
+    await house.start()
+    await house.outside.came(held)
+
+    await first.kill()
+    await house.worker()
+
+    result = await house.ended_as_undisturbed()
+    assert len(house.outside.requests) == result.model_calls == 2
+    assert house.outside.visits.count("look b") == looks
+
+
+async def test_a_worker_killed_in_the_middle_of_a_batch_runs_no_member_again_that_was_observed(house: House) -> None:
+    house.outside.hold("look c")
+    first = await house.worker("after", "settle_tool_call", "2")
+    await house.start()
+    await house.outside.came("look c")
+    await house.outside.came("gate")
+
+    await first.kill()
+    await house.worker()
+
+    await house.ended_as_undisturbed()
+    assert (house.outside.visits.count("look b"), house.outside.visits.count("look c")) == (1, 2)
+
+
+async def test_a_worker_killed_at_every_turn_is_replaced_at_every_turn(house: House) -> None:
+    names = ["model 1", "look a", "look b"]
+    house.outside.hold(*names)
+    await house.start()
+    for name in names:
+        worker = await house.worker()
+        await house.outside.came(name)
+        await worker.kill()
+    await house.worker()
+
+    result = await house.ended_as_undisturbed(failed_calls=1)
+    assert len(house.outside.requests) == result.model_calls == 4
+
+
+# The server
+
+
+async def test_a_server_killed_during_a_model_call_and_restarted_changes_nothing(house: House) -> None:
+    house.outside.hold("model 2")
+    await house.worker()
+    await house.start()
+    await house.outside.came("model 2")
+
+    await house.server.kill()
+    house.outside.let_go("model 2")
+    await house.server.restart()
+
+    result = await house.ended_as_undisturbed()
+    assert len(house.outside.requests) == result.model_calls == 3
+
+
+async def test_a_server_killed_between_two_steps_and_restarted_changes_nothing(house: House) -> None:
+    house.outside.hold("look a")
+    await house.worker()
+    await house.start()
+    await house.outside.came("look a")
+
+    await house.server.kill()
+    house.outside.let_go("look a")
+    await house.server.restart()
+
+    result = await house.ended_as_undisturbed()
+    assert len(house.outside.requests) == result.model_calls == 3
+
+
+async def test_an_answer_that_came_while_the_server_was_away_for_long_is_found_in_the_journal(house: House) -> None:
+    """The platform drops a completion that it cannot deliver for ten seconds."""
+    house.outside.hold("model 2")
+    await house.worker()
+    await house.start()
+    await house.outside.came("model 2")
+
+    await house.server.kill()
+    house.outside.let_go("model 2")
+    async with asyncio.timeout(60):
+        while "completing activity" not in house.log.read_text(encoding="utf-8"):  # noqa: ASYNC110  a log has no event
+            await asyncio.sleep(0.2)
+    await house.server.restart()
+
+    result = await house.ended_as_undisturbed()
+    assert len(house.outside.requests) == result.model_calls == 3
+
+
+@pytest.mark.parametrize("held", ["model 2", "look b"])
+async def test_server_and_worker_killed_together_and_started_again(house: House, held: str) -> None:
+    house.outside.hold(held)
+    first = await house.worker()
+    await house.start()
+    await house.outside.came(held)
+
+    await asyncio.gather(first.kill(), house.server.kill())
+    await house.server.restart()
+    await house.worker()
+
+    result = await house.ended_as_undisturbed(failed_calls=1 if held == "model 2" else 0)
+    assert len(house.outside.requests) == result.model_calls
+
+
+async def test_everything_killed_just_after_a_turn_was_journaled(house: House) -> None:
+    house.outside.hold("gate")
+    first = await house.worker("after", "settle_model_call", "2")
+    await house.start()
+    await house.outside.came("gate")
+
+    await asyncio.gather(first.kill(), house.server.kill())
+    await house.worker()
+    await house.server.restart()
+
+    result = await house.ended_as_undisturbed()
+    assert len(house.outside.requests) == result.model_calls == 3
+
+
+# An orderly end of the worker
+
+
+async def test_a_model_call_that_is_answered_within_the_grace_is_used(house: House) -> None:
+    house.outside.hold("model 2")
+    first = await house.worker()
+    await house.start()
+    await house.outside.came("model 2")
+
+    stopping = asyncio.create_task(first.stop(60))
+    async with asyncio.timeout(60):
+        while "ending" not in first.last_lines(50):  # noqa: ASYNC110  another process's state has no event
+            await asyncio.sleep(0.02)
+    house.outside.let_go("model 2")
+
+    assert await stopping == 0
+    await house.worker()
+    result = await house.ended_as_undisturbed()
+    assert len(house.outside.requests) == result.model_calls == 3
+
+
+async def test_a_model_call_past_the_grace_is_given_up_and_counted(house: House) -> None:
+    house.outside.hold("model 2")
+    first = await house.worker(LONGSHIFT_WORKER__GRACE_SECONDS="0.5")
+    await house.start()
+    await house.outside.came("model 2")
+
+    assert await first.stop(60) == 0
+    await house.outside.broken("model 2")
+
+    await house.worker()
+    result = await house.ended_as_undisturbed(failed_calls=1)
+    assert len(house.outside.requests) == result.model_calls == 4
+
+
+async def test_a_read_past_the_grace_is_made_again_by_the_next_worker(house: House) -> None:
+    house.outside.hold("look b")
+    first = await house.worker(LONGSHIFT_WORKER__GRACE_SECONDS="0.5")
+    await house.start()
+    await house.outside.came("look b")
+
+    assert await first.stop(60) == 0
+    await house.outside.broken("look b")
+
+    await house.worker()
+    result = await house.ended_as_undisturbed()
+    assert len(house.outside.requests) == result.model_calls == 3
+
+
+# Stops
+
+
+@pytest.mark.parametrize("held", ["model 2", "look b"])
+async def test_a_stop_now_ends_at_once_and_breaks_off_what_is_out(house: House, held: str) -> None:
+    house.outside.hold(held)
+    await house.worker()
+    await house.start()
+    await house.outside.came(held)
+
+    await (await house.shifts()).stop(RUN, mode="now", reason="enough")
+
+    result = await house.result()
+    await house.outside.broken(held)
+    assert result.status is Status.STOP_REQUESTED
+    assert "enough" in result.detail
+    history = await (await house.workflow()).fetch_history()
+    cancels = [e for e in history.events if e.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_CANCEL_REQUESTED]
+    assert cancels
+    async with house.journal() as journal:
+        run = await journal.run(RUN)
+        assert run is not None
+        assert (run.status, run.digest) == ("STOP_REQUESTED", result.digest)
+        assert await journal.verify_chain(RUN) is None
+
+
+async def test_a_graceful_stop_waits_for_what_is_out_and_uses_it(house: House) -> None:
+    house.outside.hold("model 2")
+    await house.worker()
+    await house.start()
+    await house.outside.came("model 2")
+    shifts = await house.shifts()
+
+    await shifts.stop(RUN, reason="enough")
+    seen = await shifts.state(RUN)
+    assert seen.status == "RUNNING"
+    house.outside.let_go("model 2")
+
+    result = await house.result()
+    assert (result.status, result.model_calls, result.tool_calls) == (Status.STOP_REQUESTED, 2, 1)
+    assert result.unrun_calls == ("call-b", "call-c")
+    assert [message.role for message in await house.messages()][-1] == "assistant"
+
+
+async def test_a_cancelled_workflow_ends_as_cancelled_and_is_recorded_as_stopped(house: House) -> None:
+    house.outside.hold("model 2")
+    await house.worker()
+    await house.start()
+    await house.outside.came("model 2")
+
+    workflow = await house.workflow()
+    await workflow.cancel(reason="by the operator")
+
+    result = await house.result()
+    await house.outside.broken("model 2")
+    described = await workflow.describe()
+    assert described.status is not None
+    assert described.status.name == "CANCELED"
+    assert result.status is Status.STOP_REQUESTED
+    assert "by the operator" in result.detail
+    async with house.journal() as journal:
+        run = await journal.run(RUN)
+    assert run is not None
+    assert (run.status, run.detail) == ("STOP_REQUESTED", result.detail)
+
+
+async def test_a_terminated_workflow_leaves_its_run_open_and_breaks_off_what_is_out(house: House) -> None:
+    house.outside.hold("model 2")
+    await house.worker()
+    await house.start()
+    await house.outside.came("model 2")
+
+    workflow = await house.workflow()
+    await workflow.terminate(reason="by the operator")
+
+    await house.outside.broken("model 2")
+    result = await house.result()
+    described = await workflow.describe()
+    assert described.status is not None
+    assert described.status.name == "TERMINATED"
+    assert result.status is Status.TERMINATED
+    async with house.journal() as journal:
+        run = await journal.run(RUN)
+    assert run is not None
+    assert (run.status, run.closed_at) == (None, None)
