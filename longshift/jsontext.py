@@ -66,7 +66,11 @@ def parse(text: str | bytes) -> JsonValue:
 def check(value: object) -> None:
     """Raise JsonRefused when a parsed value is nested too deep or holds text that is not Unicode."""
     level: list[Any] = [value]
-    for _ in range(MAX_DEPTH + 1):
+    depth = 0
+    while level:
+        depth += any(isinstance(item, (dict, list)) for item in level)
+        if depth > MAX_DEPTH:
+            raise JsonRefused(f"nested deeper than {MAX_DEPTH} levels")
         deeper: list[Any] = []
         for item in level:
             if isinstance(item, str):
@@ -77,10 +81,7 @@ def check(value: object) -> None:
                 deeper.extend(item.values())
             elif isinstance(item, list):
                 deeper.extend(item)
-        if not deeper:
-            return
         level = deeper
-    raise JsonRefused(f"nested deeper than {MAX_DEPTH} levels")
 
 
 def _whole_text(text: str) -> None:
@@ -91,16 +92,25 @@ def _whole_text(text: str) -> None:
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise JsonRefused(f"the key {repeated[:60]!r} stands twice in one object")
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise JsonRefused(f"the key {name[:60]!r} stands twice in one object")
+        found[name] = value
     return found
 
 
 def _no_constant(name: str) -> NoReturn:
     raise JsonRefused(f"{name} is not JSON")
+
+
+def _int_of_a_double(text: str) -> int:
+    number = int(text)
+    try:
+        float(number)  # exact or not: what reads it as a double must not make an infinity of it
+    except OverflowError:
+        raise JsonRefused(f"the number {text[:40]} is out of range") from None
+    return number
 
 
 def _finite_float(text: str) -> float:

@@ -24,8 +24,8 @@ from pydantic import BaseModel, JsonValue, TypeAdapter
 
 from longshift import jsontext
 
-MAX_INT_BITS = 2048
-"""Bits of an integer given in digits: 617 of them, under the 640 to which Python's own limit can be set."""
+MAX_INT_BITS = 1023
+"""Bits of an integer given in digits: every reader that takes numbers as doubles, and jsontext.parse, takes it."""
 MAX_LEVELS = jsontext.MAX_DEPTH - 1
 """Levels of nesting of a value, one less than of the observation around it."""
 
