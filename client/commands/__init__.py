@@ -1,0 +1,12 @@
+"""The commands, by what they do. client/main.py names each and imports its module when it is called.
+
+running.py     demo, run, start: begin a shift
+serving.py     up, worker: the processes that shifts need
+looking.py     list, state, watch, result, transcript: look at shifts
+steering.py    stop, pause, resume, limits, tell: change a shift
+replaying.py   replay: play cases
+completing.py  completion: scripts for shells
+session.py     a client for the time of one command, and the options that commands share
+given.py       limits as people write them
+failing.py     errors as sentences
+"""

@@ -1,0 +1,21 @@
+"""Errors as sentences."""
+
+from client.cases import CasesRefused
+from client.errors import ClientError
+from client.local import WorkerFailed
+from client.story import inert
+from longshift.contracts import InputRefused
+from worker.connection import NoServer
+from worker.dev_server import ServerFailed
+from worker.problems import SettingsRefused
+
+KNOWN = (CasesRefused, ClientError, InputRefused, NoServer, ServerFailed, SettingsRefused, WorkerFailed)
+"""Errors whose text is written for people, with the remedy."""
+
+
+def sentence(error: Exception) -> str:
+    """What to tell a person of `error`."""
+    text = inert(str(error), multiline=True)
+    if isinstance(error, KNOWN):
+        return f"Error: {text}"
+    return f"Error: {type(error).__name__}: {text[:500]}\nThis should not happen; please report it, with the command."

@@ -1,0 +1,112 @@
+"""Look at shifts: list, state, watch, result, transcript."""
+
+from pathlib import Path
+
+import click
+
+from client import show, watching
+from client.commands.given import BadInput
+from client.commands.session import Session, exit_code, json_option, run_argument
+
+
+@click.command("list")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Shifts to list at most.")
+@json_option
+@click.pass_obj
+def list_command(config: Path | None, limit: int, as_json: bool) -> None:
+    """List the latest shifts, newest first. Needs no worker.
+
+    \b
+    Examples:
+      longshift list
+      longshift list --limit 5 --json
+    """
+    with Session(config) as session:
+        found = session.do(session.shifts.list(limit))
+    if as_json:
+        show.document([show.described(run) for run in found])
+    else:
+        show.runs(found)
+
+
+@click.command("state")
+@run_argument
+@json_option
+@click.pass_obj
+def state_command(config: Path | None, run_id: str, as_json: bool) -> None:
+    """Show where the shift RUN stands: what it does or waits for, and what it has used. Exit code 0 once it is found.
+
+    \b
+    Example:
+      longshift state shop-20300101-090000-1f2e
+    """
+    with Session(config) as session:
+        found = session.do(session.shifts.state(run_id))
+    if as_json:
+        show.document(show.described(found))
+    else:
+        show.state(found)
+
+
+@click.command("watch")
+@run_argument
+@json_option
+@click.pass_obj
+def watch_command(config: Path | None, run_id: str, as_json: bool) -> int:
+    """Follow the shift RUN until it ends, its budgets as bars. Ctrl-C ends the watching, not the shift.
+
+    With --json there is one document a line, whenever something has changed, as `state` prints it.
+
+    \b
+    Examples:
+      longshift watch shop-20300101-090000-1f2e
+      longshift watch shop-20300101-090000-1f2e --json
+    """
+    with Session(config) as session:
+        return exit_code(session.do(watching.watch(session.shifts, run_id, as_json)))
+
+
+@click.command("result")
+@run_argument
+@click.option("--wait", is_flag=True, help="Wait until the shift has ended.")
+@json_option
+@click.pass_obj
+def result_command(config: Path | None, run_id: str, wait: bool, as_json: bool) -> int:
+    """Print how the shift RUN ended. One that has not ended is refused, unless you --wait.
+
+    \b
+    Examples:
+      longshift result shop-20300101-090000-1f2e
+      longshift result shop-20300101-090000-1f2e --wait --json
+    """
+    with Session(config) as session:
+        if not wait:
+            found = session.do(session.shifts.state(run_id))
+            if found.closed_at is None:
+                raise BadInput([f"{run_id} has not ended, it is {found.status}; wait for its end with --wait"])
+        ended = session.do(session.shifts.result(run_id))
+    if as_json:
+        show.document(ended.document())
+    else:
+        show.result(ended)
+    return exit_code(ended.status)
+
+
+@click.command("transcript")
+@run_argument
+@json_option
+@click.pass_obj
+def transcript_command(config: Path | None, run_id: str, as_json: bool) -> None:
+    """Print the messages of the shift RUN, from the journal.
+
+    \b
+    Examples:
+      longshift transcript shop-20300101-090000-1f2e
+      longshift transcript shop-20300101-090000-1f2e --json
+    """
+    with Session(config) as session:
+        messages = session.do(session.shifts.transcript(run_id))
+    if as_json:
+        show.document({"run_id": run_id, "messages": [message.model_dump(mode="json") for message in messages]})
+    else:
+        show.transcript(messages)

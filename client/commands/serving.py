@@ -1,0 +1,86 @@
+"""The processes that shifts need: up, worker."""
+
+import asyncio
+from pathlib import Path
+
+import click
+from platformdirs import user_state_path
+
+from client import show
+from client.commands.session import json_option, until_told
+from client.local import KeptWorker, environment, keep_server
+from worker import process
+from worker.dev_server import DevServer
+from worker.settings import Settings, load_settings
+
+PORT, UI_PORT = 7233, 8233
+"""Where Temporal's own tools look for a server on this machine, and for its UI."""
+
+Port = click.IntRange(1, 65535)
+
+
+@click.command("up")
+@click.option("--port", type=Port, default=PORT, show_default=True, help="Port of the Temporal server.")
+@click.option("--ui-port", type=Port, default=UI_PORT, show_default=True, help="Port of the Temporal UI.")
+@json_option
+@click.pass_obj
+def up_command(config: Path | None, port: int, ui_port: int, as_json: bool) -> None:
+    """Start the Temporal server and one worker on this machine, until Ctrl-C ends both.
+
+    Shifts are kept in the user's state folder, and go on where they were. A worker that dies is started again.
+
+    \b
+    Examples:
+      longshift up
+      longshift up --port 7300 --ui-port 8300
+      longshift --config shop.toml up
+    """
+    settings = load_settings(config)  # a mistake in it is told before anything is started
+    asyncio.run(_serve(config, settings, port, ui_port, as_json))
+
+
+@click.command("worker")
+@click.pass_obj
+def worker_command(config: Path | None) -> int:
+    """Run one worker, until Ctrl-C or SIGTERM. Its log goes to stderr.
+
+    Steps in flight get `worker.grace_seconds` to finish. Any number of workers can share the work.
+
+    \b
+    Examples:
+      longshift worker
+      longshift --config shop.toml worker
+      TEMPORAL_ADDRESS=temporal.example.com:7233 longshift worker
+    """
+    return process.main(config)
+
+
+async def _serve(config: Path | None, settings: Settings, port: int, ui_port: int, as_json: bool) -> None:
+    folder = user_state_path("longshift")
+    async with DevServer(folder, port=port, ui_port=ui_port) as server:
+        log = folder / "worker.log"
+        worker = KeptWorker(
+            environment(server, folder), log, config=config, grace_seconds=settings.worker.grace_seconds, tell=show.note
+        )
+        async with worker:
+            if as_json:
+                places = {"folder": str(folder), "worker_log": str(log)}
+                show.document({"address": server.address, "ui": server.ui_url, **places})
+            else:
+                show.line(f"server  {server.address}, its data in {folder}")
+                show.line(f"UI      {server.ui_url}")
+                show.line(f"worker  its log in {log}")
+                if port != PORT:
+                    show.line(f"other commands find it by TEMPORAL_ADDRESS={server.address}")
+                show.line("Ctrl-C ends both; what runs goes on with the next start")
+            keeping = asyncio.create_task(keep_server(server, show.note))
+            await worker.while_up(_told_or_failed(keeping))
+
+
+async def _told_or_failed(keeping: asyncio.Task[None]) -> None:
+    """Until Ctrl-C, or until the server cannot be kept up. Raises ServerFailed then."""
+    told = asyncio.create_task(until_told())
+    done, _ = await asyncio.wait({told, keeping}, return_when=asyncio.FIRST_COMPLETED)
+    keeping.cancel()
+    if keeping in done:
+        keeping.result()

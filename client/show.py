@@ -1,0 +1,244 @@
+"""What people see: plain lines, and tables and bars where stdout is a terminal. NO_COLOR is respected.
+
+Whatever a model, a tool or another person wrote passes `inert` before it is shown; JSON is exact, and pure ASCII.
+"""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import click
+from pydantic import JsonValue
+from rich.console import Console, Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from client.demo import Outcome
+from client.shifts import Listed, Snapshot
+from client.story import StoryLine, inert
+from longshift.contracts import RunResult
+from longshift.limits import Limits, cents
+from longshift.messages import AssistantMessage, Message, ToolMessage
+from longshift.status import Status
+
+NARROW = 60
+"""Columns below which a terminal gets figures without bars."""
+BAR = 24
+"""Columns of a bar."""
+NEARLY = 0.8
+"""Share of a limit from which on its bar warns."""
+COLOURS = {"RUNNING": "cyan", "WAITING": "yellow", "STUCK": "red", "NO_WORKER": "yellow", "COMPLETED": "green"}
+"""Of a status; every other is an end that is not COMPLETED."""
+REMEDIES = {"NO_WORKER": "no worker answers; start one with: longshift worker, or with the server: longshift up"}
+"""What to do at a status."""
+KINDS = {"turn": "cyan", "message": "magenta", "waiting": "yellow", "stuck": "red", "lost": "yellow", "note": "yellow"}
+"""Colours of a story's lines, by kind."""
+
+
+def document(content: Any) -> None:
+    """One JSON document on one line."""
+    click.echo(json.dumps(content))
+
+
+def line(text: str) -> None:
+    """One line of what was asked for, on stdout."""
+    click.echo(inert(text))
+
+
+def note(text: str) -> None:
+    """A line beside what was asked for, on stderr."""
+    click.secho(inert(text), err=True, dim=True)
+
+
+def sent(as_json: bool, run_id: str, message: str, text: str, /, **given: str) -> None:
+    """What was sent to a run: as a document, or in words."""
+    if as_json:
+        document({"run_id": run_id, "sent": message, **given})
+    else:
+        line(text)
+
+
+def value(given: JsonValue) -> str:
+    """A limit's value in words."""
+    return "none" if given is None else json.dumps(given).strip('"')
+
+
+def step(told: StoryLine, *, err: bool = False) -> None:
+    """One step of a shift, as it happens."""
+    colour = _colour(told.text.split()[1].strip(":")) if told.kind == "ended" else KINDS.get(told.kind)
+    click.echo(f"{_clock(told.at)}  {click.style(told.text, fg=colour)}", err=err)
+
+
+def result(ended: RunResult) -> None:
+    """How a run ended, in full."""
+    status = click.style(ended.status, fg=_colour(ended.status))
+    click.echo(f"{'status':10}{status}: {inert(ended.detail)}")
+    for name, text in (("answer", ended.answer), ("partial", ended.partial)):
+        if text is not None:
+            click.echo(f"{name:10}{_indented(text)}")
+    click.echo(f"{'used':10}{_counters(ended)}")
+    if ended.unrun_calls:
+        click.echo(f"{'never ran':10}{inert(', '.join(ended.unrun_calls))}")
+    for text in ended.notes:
+        click.echo(f"{'note':10}{inert(text)}")
+
+
+def described(found: Listed) -> dict[str, Any]:
+    """Where a run stands, as `--json` prints it."""
+    fields = {name: getattr(found, name) for name in found.__dataclass_fields__}
+    if isinstance(found, Snapshot):
+        fields["view"] = found.view.model_dump(mode="json") if found.view else None
+        fields["result"] = found.result.document() if found.result else None
+    return fields
+
+
+def runs(found: Sequence[Listed]) -> None:
+    """A list of runs, newest first."""
+    header = ("run", "status", "agent", "started", "task")
+    rows = [(run.run_id, run.status, run.agent, _clock(run.started_at, date=True), run.goal) for run in found]
+    console = Console()
+    if not console.is_terminal:
+        for row in (header, *rows):
+            click.echo("\t".join(inert(cell) for cell in row))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in header:
+        table.add_column(name, no_wrap=name != "run", overflow="fold" if name == "run" else "ellipsis")
+    for run_id, status, *rest in rows:
+        table.add_row(_text(run_id), Text(status, style=_colour(status)), *map(_text, rest))
+    console.print(table)
+
+
+def state(found: Snapshot) -> None:
+    """Where a run stands."""
+    console = Console()
+    if console.is_terminal:
+        console.print(picture(found, (), console.width))
+        return
+    for name, text in _facts(found):
+        click.echo(f"{name:16}{inert(text)}")
+    for budget in budgets(found):
+        click.echo(f"{budget.name:16}{budget.figures}")
+
+
+def picture(found: Snapshot, steps: Sequence[StoryLine], width: int) -> RenderableType:
+    """Where a run stands, with its budgets as bars and its last steps, for a terminal of `width` columns."""
+    head = Table.grid(padding=(0, 2))
+    for name, text in _facts(found):
+        head.add_row(Text(name, style="bold"), Text(inert(text), style=_colour(text) if name == "status" else ""))
+    bars = Table.grid(padding=(0, 2))
+    for budget in budgets(found):
+        share = budget.used / budget.limit if budget.limit else 0
+        colour = "green" if share < NEARLY else "yellow" if share < 1 else "red"
+        bar = ProgressBar(budget.limit or 1, budget.used, BAR, complete_style=colour, finished_style=colour)
+        bars.add_row(Text(budget.name), *((bar,) if width >= NARROW else ()), Text(budget.figures))
+    told = [Text(f"{_clock(one.at)}  {one.text}", KINDS.get(one.kind, ""), no_wrap=True) for one in steps]
+    return Group(head, Text(), bars, *((Text(), *told) if told else ()))
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a run has used of one limit."""
+
+    name: str
+    used: float
+    limit: float | None
+    """None: no limit."""
+
+    @property
+    def figures(self) -> str:
+        """Used and limit, such as `3 / 8`."""
+        limit = "no limit" if self.limit is None else f"{self.limit:,.10g}"
+        return f"{self.used:,.10g} / {limit}"
+
+
+def budgets(found: Snapshot) -> list[Budget]:
+    """A run's budgets, used and limit; none where no worker could say."""
+    view = found.view
+    if view is None:
+        return []
+    limits = view.limits or Limits()
+    passed = max(0.0, time.time() - view.started_at)
+    return [
+        Budget("model calls", view.model_calls, limits.model_calls),
+        Budget("tool calls", view.tool_calls, limits.tool_calls),
+        Budget("seconds", round(passed, 1), limits.seconds),
+        Budget("context bytes", view.context_bytes, limits.context_bytes),
+        Budget("output tokens", view.output_tokens, limits.total_output_tokens),
+        Budget("cost, US cents", cents(view.exposure), cents(limits.budget)),
+    ]
+
+
+def summary(found: Snapshot) -> str:
+    """A run's status and budgets in one line."""
+    used = [f"{budget.name} {budget.figures}" for budget in budgets(found) if budget.name != "seconds"]
+    return ", ".join([f"{found.status}: {found.detail}" if found.detail else found.status, *used])
+
+
+def transcript(messages: Sequence[Message]) -> None:
+    """The messages of a run, in order."""
+    for number, message in enumerate(messages, start=1):
+        name = f" {message.name} ({message.call_id})" if isinstance(message, ToolMessage) else ""
+        click.secho(f"{number} {message.role}{inert(name)}", bold=True)
+        if message.content:
+            click.echo(f"  {_indented(message.content, 2)}")
+        for call in message.calls if isinstance(message, AssistantMessage) else ():
+            given = call.malformed or json.dumps(call.arguments, ensure_ascii=False)
+            click.echo(f"  -> {inert(f'{call.name} {given} ({call.id})')}")
+
+
+def demonstrated(outcome: Outcome) -> None:
+    """What came of the demonstration."""
+    result(outcome.result)
+    for draft in outcome.evidence.drafts:
+        click.echo(f"{'draft':10}{inert(str(draft['sku']))} x {draft['quantity']}: {draft['total_cents']} cents")
+    click.echo(f"{'drafts':10}{outcome.evidence.total_cents} cents in all")
+    verdict = click.style("holds", fg="green") if outcome.evidence.verdict else click.style("fails", fg="red")
+    click.echo(f"{'evidence':10}{verdict}: {inert(outcome.evidence.sentence)}")
+    click.echo(f"{'page':10}{outcome.page}")
+
+
+def _facts(found: Snapshot) -> list[tuple[str, str]]:
+    view = found.view
+    facts = (
+        ("run", found.run_id),
+        ("status", found.status),
+        ("detail", found.detail),
+        ("remedy", REMEDIES.get(found.status)),
+        ("stuck", found.stuck),
+        ("phase", view.phase if view else None),
+        ("stop", view.stop if view else None),
+        ("task", found.goal),
+        ("agent", found.agent),
+        ("endpoint", view.endpoint if view else None),
+        ("used", _counters(found.result) if found.result else None),
+    )
+    return [(name, text) for name, text in facts if text]
+
+
+def _counters(ended: RunResult) -> str:
+    return (
+        f"{ended.model_calls} model calls, {ended.tool_calls} tool calls, {ended.output_tokens} output tokens, "
+        f"{cents(ended.exposure)} cents, {ended.messages} messages"
+    )
+
+
+def _colour(status: str) -> str:
+    return COLOURS.get(status, "red" if status in Status.__members__ else "white")
+
+
+def _text(content: str) -> Text:
+    return Text(inert(content))
+
+
+def _indented(text: str, columns: int = 10) -> str:
+    return inert(text, multiline=True).replace("\n", "\n" + " " * columns)
+
+
+def _clock(at: float, *, date: bool = False) -> str:
+    """Local time of `at`, seconds since the epoch."""
+    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S" if date else "%H:%M:%S")
