@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from longshift import jsontext
 from longshift.agent import AgentSpec
 from longshift.chain import Head
-from longshift.limits import Limits, LimitsRefused, cents
+from longshift.limits import Limits, LimitsRefused, cents, first_problems
 from longshift.messages import Message, Payload, ToolCall, Weight
 from longshift.recording import Recorded
 from longshift.status import Status
@@ -43,11 +43,11 @@ MAX_INPUT_BYTES = 256 * 1024
 
 
 class InputRefused(ValueError):
-    """A run's input is bad. `problems` maps each field to what is wrong with it and the remedy."""
+    """A run's input is bad. `problems` maps a field to what is wrong with it and the remedy, for the first few."""
 
     def __init__(self, problems: dict[str, str]) -> None:
-        self.problems = problems
-        super().__init__("; ".join(f"{name}: {text}" for name, text in problems.items()))
+        self.problems = first_problems(problems)
+        super().__init__("; ".join(f"{name}: {text}" for name, text in self.problems.items()))
 
 
 class RunInput(BaseModel):
@@ -70,7 +70,7 @@ class RunInput(BaseModel):
 def read_input(args: tuple[Any, ...]) -> RunInput:
     """The run's input from whatever a workflow was started with.
 
-    Raises InputRefused, naming every bad field.
+    Raises InputRefused, naming the bad fields.
     """
     if len(args) != 1 or not isinstance(args[0], dict):
         example = '{"agent": "shop", "task": "..."}'
