@@ -3,6 +3,7 @@
 No exception type fails a workflow here: a bug of ours parks the run until a fixed worker comes, and loses nothing.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic_core import to_json
@@ -34,14 +35,38 @@ class _WithoutNone(PydanticJSONPlainPayloadConverter):
         return Payload(metadata={"encoding": self.encoding.encode()}, data=to_json(value, exclude_none=True))
 
 
+class Unreadable:
+    """Stands for a payload that cannot be read: no JSON, too deep, a lone surrogate, an unknown encoding."""
+
+
 class PayloadConverter(CompositePayloadConverter):
-    """Temporal's own converters, with ours in the place of plain JSON."""
+    """Temporal's own converters, with ours in the place of plain JSON.
+
+    Where no type is expected, an unreadable payload becomes Unreadable and nothing is raised: those are the messages
+    that anybody can send to a run, and the input it is started with. Raised there, Temporal would drop the signal (a
+    stop that does not stop) and try the start again without end.
+    """
 
     def __init__(self) -> None:
         """Take no argument, as Temporal asks of a converter's class."""
         ours = _WithoutNone()
         converters = DefaultPayloadConverter.default_encoding_payload_converters
         super().__init__(*(ours if isinstance(one, JSONPlainPayloadConverter) else one for one in converters))
+
+    def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
+        """The values of payloads, of these types where they are given.
+
+        Raises what the converters raise for a payload that does not fit its type.
+        """
+        if type_hints is not None:
+            return super().from_payloads(payloads, type_hints)
+        return [self._whatever_it_is(payload) for payload in payloads]
+
+    def _whatever_it_is(self, payload: Payload) -> Any:
+        try:
+            return super().from_payloads([payload])[0]
+        except Exception:
+            return Unreadable()
 
 
 def longshift_plugin() -> SimplePlugin:
