@@ -11,7 +11,6 @@
 A server that does not answer is worker.connection.NoServer. Foreign errors are translated in `rpc_border`.
 """
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -76,8 +75,6 @@ def rpc_border(run_id: str | None = None) -> Iterator[None]:
     except RPCError as error:
         if run_id is not None and error.status is RPCStatusCode.NOT_FOUND:
             raise NoSuchRun(run_id) from None
-        if error.status in (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED):
+        if error.status in (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED):
             raise NoServer("the Temporal server does not answer; start it again with: longshift up") from None
-        if error.status is RPCStatusCode.CANCELLED:
-            raise asyncio.CancelledError from None
         raise Unreadable(f"the Temporal server refuses: {error.message[:300]}") from None

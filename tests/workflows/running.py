@@ -49,10 +49,10 @@ class Script:
     async def send(self, request: Request) -> Reply:
         """Answer one model call."""
         self.requests.append(request)
-        self._asked[request.number].set()
-        if request.number in self._held:
-            await self._held[request.number].wait()
-        turn = self._turns[min(request.number, len(self._turns)) - 1]
+        self._asked[request.reply].set()
+        if request.reply in self._held:
+            await self._held[request.reply].wait()
+        turn = self._turns[min(request.reply, len(self._turns)) - 1]
         if isinstance(turn, ModelFailure):
             raise CallFailed(turn)
         calls, text = ((), turn) if isinstance(turn, str) else (tuple(turn), "")
