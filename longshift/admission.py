@@ -96,9 +96,18 @@ def before_model_call(state: RunState, now: float) -> Allowance | Hold | End:
     return Allowance(_tokens_allowed(state), seconds_allowed(state, now), tuple(appending), wrap_up)
 
 
-def before_tool_call(state: RunState, now: float) -> Hold | End | None:
-    """Whether the next tool call of an accepted batch may begin; None when it may."""
-    return stopped(state) or out_of_time(state, now) or _paused(state)
+def before_tool_call(state: RunState, now: float, count: int = 1) -> Hold | End | None:
+    """Whether the next `count` tool calls of an accepted batch may begin; None when they may.
+
+    The batch was within its limit when it was accepted; the limit may have been lowered since.
+    """
+    barred = stopped(state) or out_of_time(state, now) or _paused(state)
+    if barred:
+        return barred
+    used, limit = state.tool_calls, state.limits.tool_calls
+    if used + count > limit:
+        return held(state, End(Status.TOOL_LIMIT, f"{used} of {limit} tool calls used, and the batch is not done"))
+    return None
 
 
 def held(state: RunState, end: End) -> Hold | End:
@@ -122,6 +131,8 @@ def _limit_reached(state: RunState, appending: list[Weight]) -> End | None:
         would = cents(state.exposure + limits.estimate)
         budget = f"{would} of {cents(limits.budget)} cents"
         return End(Status.MODEL_COST_LIMIT, f"the next call would bring the exposure to {budget}")
+    if state.tool_calls > limits.tool_calls and not _last_call(state):  # lowered below what is used
+        return End(Status.TOOL_LIMIT, f"{state.tool_calls} of {limits.tool_calls} tool calls used")
     return None
 
 
