@@ -121,7 +121,8 @@ def after_failure(state: RunState, failure: ModelFailure, now: float) -> Retry |
         return End(Status.MODEL_FAILED, f"{failure.message}{tried}")
     wait = failure.retry_after
     if wait is None:
-        wait = min(BACKOFF_SECONDS * 2 ** (attempts - 1), BACKOFF_CAP_SECONDS)
+        doublings = min(attempts - 1, 16)  # past the cap long before; 2.0 ** 1024 is no float
+        wait = min(BACKOFF_SECONDS * 2**doublings, BACKOFF_CAP_SECONDS)
     return Retry(max(0.0, min(wait, state.seconds_left(now))))
 
 
