@@ -63,5 +63,7 @@ def _cut_text(text: str, room: int) -> str:
     raw = text.encode("utf-8")
     if len(raw) <= room:
         return text
+    if not text.strip():
+        return ""  # blank it stays: a marker would make an answer of it
     kept = raw[:room].decode("utf-8", "ignore")
     return f"{kept}\n[cut here: {len(raw)} bytes in all, the whole is in the journal]"
