@@ -32,13 +32,13 @@ def read_stop(args: tuple[Any, ...]) -> Stop:
     fields = given if isinstance(given, dict) else {"reason": given}
     reason = fields.get("reason")
     mode = "now" if fields.get("mode") == "now" else "graceful"
-    return Stop(mode=mode, reason=_safe(reason)[:MAX_REASON] if isinstance(reason, str) else "")
+    return Stop(mode=mode, reason=_safe(reason) if isinstance(reason, str) else "")
 
 
 def apply_stop(state: RunState, stop: Stop) -> None:
-    """The first stop stands with its reason; a later one can only make it urgent or mark it as a cancellation."""
+    """The first stop stands with its reason, cut; a later one can only make it urgent or mark it as a cancellation."""
     if state.stop is None:
-        state.stop = stop
+        state.stop = stop.model_copy(update={"reason": stop.reason[:MAX_REASON]})
         return
     mode = "now" if "now" in (state.stop.mode, stop.mode) else "graceful"
     cancelled = state.stop.cancelled or stop.cancelled
@@ -72,7 +72,7 @@ def read_tell(state: RunState, args: tuple[Any, ...]) -> tuple[str, str | None]:
     fields: dict[str, JsonValue] = given if isinstance(given, dict) else {"text": given}
     unknown = [name for name in fields if name not in ("text", "request_id")]
     if unknown:
-        raise MessageRefused(f"tell: {unknown[0][:60]} is not known; send a text and, if you like, a request_id")
+        raise MessageRefused(f"tell: {_safe(unknown[0][:60])} is not known; send a text and, if you like, a request_id")
     text = fields.get("text")
     if not isinstance(text, str) or not text.strip():
         raise MessageRefused("text: must be the message's text, not blank")
