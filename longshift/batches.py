@@ -46,10 +46,10 @@ def plan(agent: AgentSpec, calls: Sequence[ToolCall], said: Sequence[Repetition]
         if tool is None:
             known = ", ".join(sorted(tools)) or "none"
             text = f"there is no tool {_shown(call.name)}; the tools are: {known}"
-            observation = _refusal(call, "unknown_tool", text)
+            observation = _known(call, repetition, "unknown_tool", text)
         elif call.malformed is not None:
             text = f"the arguments must be one JSON object; this was sent: {call.malformed}"
-            observation = _refusal(call, "invalid_arguments", text)
+            observation = _known(call, repetition, "invalid_arguments", text)
         elif tool.kind == "effect" and not tool.repeatable:
             if key_of(call) in effects:
                 observation = _refusal(call, "repeated", "identical call in the same turn, not executed")
@@ -68,12 +68,16 @@ def plan(agent: AgentSpec, calls: Sequence[ToolCall], said: Sequence[Repetition]
 
 
 def portions(planned: Sequence[Planned]) -> list[list[Planned]]:
-    """The batch in the order it runs: neighbouring reads together, at most MAX_SIDE_BY_SIDE, an effect alone."""
+    """The batch in the order it runs: neighbouring reads together, at most MAX_SIDE_BY_SIDE, an effect alone.
+
+    What is told the outcome of an earlier call of the same batch comes after it.
+    """
     cut: list[list[Planned]] = []
     for item in planned:
-        together = cut and not item.alone and not cut[-1][-1].alone and len(cut[-1]) < MAX_SIDE_BY_SIDE
-        if together:
-            cut[-1].append(item)
+        last = cut[-1] if cut else []
+        together = last and not item.alone and not last[-1].alone and len(last) < MAX_SIDE_BY_SIDE
+        if together and not (item.repeat_of and any(key_of(other.call) == key_of(item.call) for other in last)):
+            last.append(item)
         else:
             cut.append([item])
     return cut
@@ -81,6 +85,21 @@ def portions(planned: Sequence[Planned]) -> list[list[Planned]]:
 
 def failed(call: ToolCall, kind: str, message: str) -> ToolMessage:
     """The observation of a call whose dispatch failed, where the workflow must say so."""
+    return _refusal(call, kind, message)
+
+
+def told_again(returned: str) -> str:
+    """What the model reads in place of a call that it made too often; `returned` is the earlier observation."""
+    return (
+        f"this exact call was already made and is not made again; it returned: {returned}. "
+        "Use that, or try another approach."
+    )
+
+
+def _known(call: ToolCall, repetition: Repetition, kind: str, message: str) -> ToolMessage:
+    """The observation of a call that needs no tool; said to be a repetition where the run is to be told so."""
+    if repetition.told:
+        return _refusal(call, "repeated", told_again(error(kind, message)))
     return _refusal(call, kind, message)
 
 

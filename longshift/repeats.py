@@ -45,7 +45,7 @@ def count(
         What is said of each call, and the counts after the batch.
     """
     counted = dict(seen)
-    told_before = {key for key, was in seen.items() if was.told}
+    told_now: set[str] = set()
     said: list[Repetition] = []
     for position, (call, read) in enumerate(calls):
         key = key_of(call)
@@ -54,11 +54,15 @@ def count(
         repetition = Repetition()
         if repeats and before and number >= repeats:
             # Calls of one batch were asked for before the model could read that it repeats itself.
-            repetition = Repetition(loops=True) if key in told_before else Repetition(told=before.at)
+            told_before = before.told and key not in told_now
+            repetition = Repetition(loops=True) if told_before else Repetition(told=before.at)
+            told_now.add(key)
         elif not read:
             counted = {other: was for other, was in counted.items() if not was.read}
         told = repetition.told is not None
-        at = before.at if before and told else (model_call, position)
+        # Of identical effects in one batch the first is sure to run.
+        stays = before and (told or (not read and before.at[0] == model_call))
+        at = before.at if before and stays else (model_call, position)
         counted[key] = Seen(count=number, at=at, read=read, told=told)
         said.append(repetition)
     return said, counted
