@@ -16,8 +16,11 @@ from temporalio.client import Client
 
 from worker import dev_server
 from worker.child import Child
+from worker.connection import NoServer, connect
 from worker.dev_server import DevServer, ServerFailed
+from worker.problems import SettingsRefused
 from worker.process import READY
+from worker.settings import load_settings
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
 
@@ -268,3 +271,83 @@ async def test_the_server_runs_with_a_user_interface_where_asked(tmp_path: Path)
         _, writer = await asyncio.open_connection(host, int(port))
         writer.close()
         await writer.wait_closed()
+
+
+@pytest.fixture
+def profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file of Temporal profiles that `connect_by` uses, and no TEMPORAL_* variable beside it."""
+    for name in [name for name in os.environ if name.startswith("TEMPORAL_")]:
+        monkeypatch.delenv(name)
+    return tmp_path / "temporal.toml"
+
+
+def write(profiles: Path, text: str) -> None:
+    profiles.write_text(text)
+
+
+async def connect_by(profiles: Path, **environ: str) -> Client:
+    given = {"LONGSHIFT_TEMPORAL__CONFIG_FILE": str(profiles), "LONGSHIFT_TEMPORAL__PROFILE": "mine", **environ}
+    return await connect(load_settings(environ=given))
+
+
+async def test_a_client_follows_its_temporal_profile(server: DevServer, profiles: Path) -> None:
+    write(profiles, f'[profile.mine]\naddress = "{server.address}"\nnamespace = "default"\n')
+
+    client = await connect_by(profiles)
+
+    assert client.service_client.config.target_host == server.address
+
+
+async def test_temporals_own_variables_win_over_the_profile(
+    server: DevServer, profiles: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(profiles, '[profile.mine]\naddress = "127.0.0.1:1"\n')
+    monkeypatch.setenv("TEMPORAL_ADDRESS", server.address)
+
+    client = await connect_by(profiles)
+
+    assert client.service_client.config.target_host == server.address
+
+
+async def test_a_client_without_a_server_is_told_the_address_and_the_remedy(profiles: Path) -> None:
+    write(profiles, '[profile.mine]\naddress = "127.0.0.1:1"\n')
+
+    with pytest.raises(NoServer, match=r"no Temporal server answers at 127\.0\.0\.1:1; start one with: longshift up"):
+        await connect_by(profiles)
+
+
+@pytest.mark.parametrize(
+    ("profile", "told"),
+    [
+        ('[profile.mine]\napi_key = "sk-planted"\nbroken = = "sk-planted"', "the profile mine cannot be read in "),
+        ('[profile.other]\napi_key = "sk-planted"', "the profile mine cannot be read in "),
+        (
+            '[profile.mine]\naddress = "not a host"\napi_key = "sk-planted"',
+            "the address not a host with TLS, or its TLS",
+        ),
+    ],
+)
+async def test_a_profile_that_cannot_be_used_is_named_and_its_key_is_not_shown(
+    profiles: Path, profile: str, told: str
+) -> None:
+    write(profiles, profile)
+
+    with pytest.raises(SettingsRefused, match=told) as raised:
+        await connect_by(profiles)
+
+    assert "sk-planted" not in str(raised.value)
+
+
+async def test_a_file_of_profiles_that_is_not_there_is_named_by_its_key(profiles: Path) -> None:
+    with pytest.raises(SettingsRefused, match="LONGSHIFT_TEMPORAL__CONFIG_FILE: there is no such file; give the path"):
+        await connect_by(profiles)
+
+
+async def test_temporals_core_prints_nothing_on_stdout(
+    profiles: Path, server: DevServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write(profiles, f'[profile.mine]\naddress = "{server.address}"\n')
+
+    await connect_by(profiles)
+
+    assert capfd.readouterr().out == ""
