@@ -18,3 +18,4 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
             yield built
         finally:
             await built.end()
+            await server.kill()  # an orderly end takes a second

@@ -1,0 +1,79 @@
+"""Runs as Temporal sees them, past the typed client: started and asked with whatever a test likes."""
+
+import asyncio
+from typing import Any
+
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.exceptions import ApplicationError
+
+from longshift import contracts
+from longshift.agent import Agent
+from longshift.contracts import RunInput, RunResult, StateView
+from longshift.tools import tool
+from store.journal import Journal
+
+Handle = WorkflowHandle[Any, RunResult]
+
+
+@tool(kind="read")
+def echo(text: str) -> str:
+    """Give the text back."""
+    return text
+
+
+AGENT = Agent(name="parrot", system="Repeat.", endpoint="scripted", tools=(echo,))
+GIVEN = RunInput(agent="parrot", task="Say something.")
+
+
+def given(**limits: Any) -> RunInput:
+    """The same with limits."""
+    return GIVEN.model_copy(update={"limits": limits})
+
+
+async def started(
+    client: Client, queue: str, given: RunInput = GIVEN, *, run_id: str | None = None, start_signal: str | None = None
+) -> Handle:
+    """A run, under its queue's name unless `run_id` says another."""
+    return await client.start_workflow(
+        contracts.WORKFLOW,
+        given,
+        id=run_id or queue,
+        task_queue=queue,
+        result_type=RunResult,
+        start_signal=start_signal,
+    )
+
+
+async def ended(handle: Handle) -> RunResult:
+    """The run's result, whatever its status."""
+    async with asyncio.timeout(60):
+        try:
+            return await handle.result()
+        except WorkflowFailureError as error:
+            if not isinstance(error.cause, ApplicationError) or not error.cause.details:
+                raise
+            return RunResult.model_validate(error.cause.details[0])
+
+
+async def until_waiting(handle: Handle, what: str) -> None:
+    """Wait until the run waits for something."""
+    async with asyncio.timeout(30):
+        while True:  # a query is the one way to see it
+            seen = await handle.query(contracts.STATE, result_type=StateView)
+            if seen.status == "WAITING" and what in (seen.waiting_for or ""):
+                return
+            await asyncio.sleep(0.05)
+
+
+async def decisions(journal_url: str, run_id: str) -> list[tuple[str, str]]:
+    """Kind and detail of each decision that the journal holds, in order."""
+    journal = await Journal.open(journal_url)
+    try:
+        return [(decision.kind, decision.detail) for decision in await journal.decisions(run_id)]
+    finally:
+        await journal.close()
+
+
+async def kinds(journal_url: str, run_id: str) -> list[str]:
+    """The kinds alone."""
+    return [kind for kind, _ in await decisions(journal_url, run_id)]
