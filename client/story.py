@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from longshift import contracts, inbox, jsontext, observations
-from longshift.contracts import CalledModel, CallModel, OpenedRun, RanTool, RunInput, RunTool
-from longshift.messages import ToolMessage
+from longshift.contracts import CalledModel, CallModel, CloseRun, Entry, OpenedRun, RanTool, RunInput, RunTool
+from longshift.messages import Message, ToolMessage
 from longshift.status import Status
 from longshift.turns import ModelFailure
 
@@ -215,9 +215,12 @@ class Story:
 
     def _activity_scheduled(self, happening: Happening) -> Lines:
         self._scheduled[happening.number] = happening
+        again = "-again-" in happening.id
+        if happening.name == contracts.CLOSE_RUN and (closing := _read(CloseRun, happening.values)):
+            yield from _undispatched(closing.entries)
         if happening.name == contracts.CALL_MODEL:
             request = _read(CallModel, happening.values)
-            again = "-again-" in happening.id
+            yield from _undispatched(request.entries if request is not None and not again else ())
             wrap_up = ", a wrap-up" if request is not None and not request.tools else ""
             yield "model", f"{_subject(happening)} {'was handed out again' if again else 'began'}{wrap_up}"
 
@@ -242,7 +245,7 @@ class Story:
         if asked.name == contracts.RUN_TOOL and (ran := _read(RanTool, happening.values)):
             tries = f", at attempt {asked.attempt}" if asked.attempt > 1 else ""
             end = "; the tool says that nothing can help, and the run ends" if ran.fatal else ""
-            yield "tool", f"{_subject(asked)}: {_observed(ran)}{tries}{end}"
+            yield "tool", f"{_subject(asked)}: {_observed(ran.observation.message)}{tries}{end}"
 
     def _activity_failed(self, happening: Happening) -> Lines:
         asked, failure = self._scheduled.pop(happening.about, None), happening.failure
@@ -328,8 +331,14 @@ def _turn(called: CalledModel) -> str:
     return f"{what}, {used}, {turn.milliseconds / 1000:.1f} s{said}"
 
 
-def _observed(ran: RanTool) -> str:
-    message = ran.observation.message
+def _undispatched(entries: Sequence[Entry]) -> Lines:
+    """Calls that no worker was asked to run, since the workflow itself knew the observation: unknown tools and such."""
+    for entry in entries:
+        if isinstance(entry.message, ToolMessage):
+            yield "tool", f"{short(entry.message.name, 64)}, not run: {_observed(entry.message)}"
+
+
+def _observed(message: Message) -> str:
     try:
         body = observations.read(message.content if isinstance(message, ToolMessage) else "")
     except ValueError:

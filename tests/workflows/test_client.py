@@ -606,9 +606,10 @@ async def test_a_story_is_told_while_it_happens_and_ends_with_the_run(
         assert heard[2] == "model call 1 began"
         model.let_go(1)
         heard += [line.text async for line in lines]
-    assert [line.split(" s:")[0].split(", 0.")[0] for line in heard[3:]] == [
+    assert [line.split(" s:")[0].split(", 0.")[0].split(": there is no")[0] for line in heard[3:]] == [
         "model call 1: 2 calls, 7 tokens",
         'echo {"text":"hi"}: ok',
+        "ecco, not run: error unknown_tool",
         "model call 2 began",
         "model call 2: failed: scripted: 503",
         "waiting 0.1",
