@@ -10,6 +10,7 @@ import pytest_asyncio
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
+from client.shifts import Shifts
 from worker.plugin import longshift_plugin
 
 SHORT_HISTORY = 20
@@ -56,3 +57,15 @@ def queue() -> str:
 def journal_url(tmp_path: Path) -> str:
     """Where this test's journal is."""
     return f"sqlite:///{tmp_path}/journal.db"
+
+
+@pytest.fixture
+def shifts(client: Client, queue: str, journal_url: str) -> Shifts:
+    """The typed client."""
+    return Shifts(client, queue, journal_url)
+
+
+@pytest.fixture
+def rolling_shifts(rolling_server: WorkflowEnvironment, queue: str, journal_url: str) -> Shifts:
+    """The same on a server where runs continue as new every few steps."""
+    return Shifts(rolling_server.client, queue, journal_url)

@@ -11,14 +11,30 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from activities.run_activities import Activities
+from client.shifts import Shifts
 from endpoints.base import Endpoint, Reply, Request
 from endpoints.config import ReplayConfig
 from longshift.agent import Agent
+from longshift.contracts import RunInput
 from longshift.messages import AssistantMessage, ToolCall
+from longshift.tools import tool
 from longshift.turns import CallFailed, ModelFailure, Usage
 from store.journal import Journal
 from workflows.agent_run import AgentRun
 
+
+@tool(kind="read")
+def echo(text: str) -> str:
+    """Give the text back."""
+    return text
+
+
+PARROT = Agent(name="parrot", system="Repeat.", endpoint="scripted", tools=(echo,))
+"""An agent with one tool, a read."""
+GIVEN = RunInput(agent="parrot", task="Say something.")
+"""A run of it."""
+ESCAPES = "\x1b[2J\rended: COMPLETED\u202e"
+"""What a hostile text does: clears the screen, overwrites the line, turns its direction."""
 HEARTBEAT_SECONDS = 3.0
 """Seconds after which a worker that is gone is noticed."""
 
@@ -99,3 +115,24 @@ async def shop_open(client: Client, queue: str, journal_url: str, agent: Agent, 
     """A worker for one agent whose model is `model`."""
     async with activities_of(journal_url, agent, model) as activities, working(client, queue, activities):
         yield
+
+
+async def decisions(journal_url: str, run_id: str) -> list[str]:
+    """The kinds of the decisions that the journal holds of a run."""
+    journal = await Journal.open(journal_url)
+    kinds = [decision.kind for decision in await journal.decisions(run_id)]
+    await journal.close()
+    return kinds
+
+
+async def story(shifts: Shifts, run_id: str) -> list[str]:
+    """A run's story up to its end."""
+    return [line.text async for line in shifts.follow(run_id)]
+
+
+async def until(shifts: Shifts, run_id: str, start: str) -> str:
+    """The first line of a run's story that begins like this."""
+    async for line in shifts.follow(run_id):
+        if line.text.startswith(start):
+            return line.text
+    raise AssertionError(f"the run ended without a line that begins with {start}")
