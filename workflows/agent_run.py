@@ -5,13 +5,14 @@ It holds no rule of its own: admission, judgement, batches and repeats decide, a
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError
 
 from longshift import admission, contracts, inbox, judgement
-from longshift.admission import Allowance, Answer, End
+from longshift.admission import Allowance, Answer, End, Hold
 from longshift.agent import schemas_bytes
 from longshift.batches import Planned, failed, portions
 from longshift.contracts import (
@@ -187,7 +188,7 @@ class AgentRun(Waiting):
             estimate=estimate,
             tools=allowance.wrap_up is None,
         )
-        dispatch, lost = 0, 0
+        dispatch, lost, away = 0, 0, 0
         while True:
             began = self._now()
             left = state.seconds_left(began)
@@ -213,7 +214,8 @@ class AgentRun(Waiting):
             if failure.kind != "journal" or not failure.transient:
                 state.journaled(len(request.entries), len(request.decisions))
                 return failure
-            barred = await self._until_journal(failure)
+            away += 1
+            barred = await self._until_journal(failure, away)
             if barred:
                 return barred
 
@@ -234,16 +236,20 @@ class AgentRun(Waiting):
         state = self._state
         self._batch, self._observed = planned, set()
         for portion in portions(planned):
-            barred: End | None = await self._admitted(lambda: admission.before_tool_call(state, self._now()))
+            count = len(portion)
+            barred: End | None = await self._admitted(partial(self._before_tool_calls, count))
             if barred:
                 return barred
-            state.tool_calls += len(portion)
+            state.tool_calls += count
             self._enter(f"tools of model call {number}")
             end = await self._run_portion(spec, portion, number)
             if end:
                 return end
         self._batch = ()
         return None
+
+    def _before_tool_calls(self, count: int) -> End | Hold | None:
+        return admission.before_tool_call(self._state, self._now(), count)
 
     async def _run_portion(self, spec: RunSpec, portion: Sequence[Planned], number: int) -> End | None:
         """Run neighbouring reads side by side, or one effect; append the observations in the order of the calls."""

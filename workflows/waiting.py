@@ -15,8 +15,10 @@ from workflows.mailbox import Mailbox
 
 Verdict = TypeVar("Verdict")
 
-JOURNAL_WAIT_SECONDS = 5.0
-"""Seconds between attempts while the journal cannot be written; nothing was sent, so nothing is counted."""
+JOURNAL_WAIT_SECONDS = 2.0
+"""Seconds before the first new attempt when the journal cannot be written; nothing was sent, so nothing is counted."""
+JOURNAL_WAIT_CAP_SECONDS = 300.0
+"""The longest such wait. It bounds what an outage of weeks adds to the history, which ends at 51,200 events."""
 
 
 class Waiting(Mailbox):
@@ -53,11 +55,13 @@ class Waiting(Mailbox):
         left = self._state.seconds_left(self._now())
         await self._wait(lambda: self._messages_received != received, left, summary[: calls.SUMMARY_CHARACTERS])
 
-    async def _until_journal(self, failure: ModelFailure) -> End | None:
-        """Wait a little, visibly, for a journal that cannot be written."""
+    async def _until_journal(self, failure: ModelFailure, attempts: int) -> End | None:
+        """Wait, visibly, for a journal that could not be written in so many attempts."""
         self._waiting = Hold(failure.message, "mend the journal, or stop the run")
         self._enter("waiting")
-        await self._wait(lambda: self._state.stop is not None, JOURNAL_WAIT_SECONDS, "the journal is away")
+        seconds = min(JOURNAL_WAIT_SECONDS * 2 ** min(attempts - 1, 16), JOURNAL_WAIT_CAP_SECONDS)
+        left = self._state.seconds_left(self._now())
+        await self._wait(lambda: self._state.stop is not None, min(seconds, left), "the journal is away")
         self._waiting = None
         return admission.stopped(self._state) or admission.out_of_time(self._state, self._now())
 
