@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from client.cases import read_cases
+from client.cases import CasesRefused, read_cases
 from client.replay import Outcome, play, play_command
 from longshift import validate_episode
 from longshift.status import Status
@@ -81,7 +81,7 @@ def test_mismatches_are_printed_and_the_exit_code_is_one(
         "differs  empty-reply",
         "         set_limits during model call 1: was taken, and should have been refused",
     ]
-    assert lines[4].strip().startswith("tell during model call 1: was refused: text: ")
+    assert lines[4].strip().startswith("tell during model call 1: was refused: MessageRefused: text: ")
     assert lines[5].strip() == "stop during model call 2: was not sent, the run did not come so far"
     assert lines[6:] == ["ok       invalid-usage", "3 played, 2 with mismatches"]
 
@@ -109,7 +109,7 @@ def test_a_malformed_case_stops_the_playing_before_it_begins(
     settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bad = copied(tmp_path, "context-limit", {"stauts": "COMPLETED"})
-    assert play_command([CASES, bad], json=True, settings=settings) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.startswith(f"{bad}: expect.stauts: nothing comes out under this name; take of ")
+    with pytest.raises(CasesRefused) as caught:
+        play_command([CASES, bad], json=True, settings=settings)
+    assert str(caught.value).startswith(f"{bad}: expect.stauts: nothing comes out under this name; take of ")
+    assert capsys.readouterr().out == ""
