@@ -76,11 +76,15 @@ def portions(planned: Sequence[Planned]) -> list[list[Planned]]:
     for item in planned:
         last = cut[-1] if cut else []
         together = last and not item.alone and not last[-1].alone and len(last) < MAX_SIDE_BY_SIDE
-        if together and not (item.repeat_of and any(key_of(other.call) == key_of(item.call) for other in last)):
+        if together and not (item.repeat_of and _under_way(item, last)):
             last.append(item)
         else:
             cut.append([item])
     return cut
+
+
+def _under_way(item: Planned, portion: Sequence[Planned]) -> bool:
+    return any(not other.repeat_of and key_of(other.call) == key_of(item.call) for other in portion)
 
 
 def failed(call: ToolCall, kind: str, message: str) -> ToolMessage:
