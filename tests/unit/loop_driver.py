@@ -1,0 +1,340 @@
+"""Plays authored turns against the plain functions of the core, in the order in which the workflow calls them.
+
+No server, no clock, no activity: time moves by what the turns and the tools say they took, and messages arrive where a
+test sends them. What is under test is the core alone, so the driver holds no rule of it.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from longshift import Agent, admission, batches, judgement, observations, validate_episode
+from longshift.admission import Allowance, Answer, End, Hold
+from longshift.agent import AgentSpec, schemas_bytes
+from longshift.batches import Planned
+from longshift.chain import Head, extend
+from longshift.contracts import Entry, RunResult
+from longshift.inbox import apply_stop, read_limits, read_stop, read_tell
+from longshift.judgement import Batch
+from longshift.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, weigh
+from longshift.recording import record
+from longshift.state import RunState
+from longshift.status import Status
+from longshift.tools import Tool, ToolContext, ToolSpec
+from longshift.turns import ModelFailure, Turn, Usage
+
+Verdict = TypeVar("Verdict")
+
+START = 1_000_000.0
+"""Seconds since the epoch at which every run starts."""
+RUN_ID = "run-1"
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a handler did."""
+
+    content: str
+    """The observation."""
+    fatal: bool = False
+    milliseconds: int = 0
+
+
+Handler = Callable[[ToolCall], Ran]
+Moment = Literal["start", "model", "tool", "hold", "back-off"]
+Hook = Callable[["Driver", Moment], None]
+"""Called where messages can arrive: before the first step, while a call is out, while the run waits."""
+
+
+@dataclass
+class Driver:
+    """One run."""
+
+    agent: AgentSpec
+    turns: Iterable[Turn | ModelFailure]
+    handlers: Mapping[str, Handler] = field(default_factory=dict)
+    opening: Sequence[Message] = (UserMessage(content="Begin."),)
+    hook: Hook = lambda driver, moment: None
+    carry: bool = False
+    """Each admission point reads the state back from its JSON, as continue-as-new does."""
+
+    def __post_init__(self) -> None:
+        self.now = START
+        self.state = RunState(run_id=RUN_ID, started_at=START, limits=self.agent.limits)
+        self.state.schemas_bytes = schemas_bytes(self.agent.tools)
+        self.transcript: list[Message] = []
+        self.dispatched: list[ToolCall] = []
+        """Calls whose handler ran, in order."""
+        self.ran_together: list[list[str]] = []
+        """Call ids of each portion."""
+        self.offered: list[Allowance] = []
+        """What each model call was allowed."""
+        self.overcharged = 0
+        """Micro-USD by which settled costs passed their estimates."""
+        self._observed: dict[tuple[int, int], ToolMessage] = {}
+        self._batch: Sequence[Planned] = ()
+        self._done: set[str] = set()
+        self._received = 0
+        self._due = iter(self.turns)
+        for message in self.opening:
+            self._append(message)
+            if isinstance(message, AssistantMessage):
+                self.state.use_ids(call.id for call in message.calls)
+
+    # What people send.
+
+    def stop(self, *args: Any) -> None:
+        """A stop arrives."""
+        apply_stop(self.state, read_stop(args))
+        self._received += 1
+
+    def pause(self, paused: bool = True) -> None:
+        """A pause or a resume arrives."""
+        self.state.paused = paused
+        self._received += 1
+
+    def set_limits(self, *args: Any) -> None:
+        """A change of limits arrives. Raises MessageRefused."""
+        changes, request_id = read_limits(args)
+        if self.state.request_is_new(request_id):
+            self.state.limits = self.state.limits.changed(changes)
+            self._received += 1
+
+    def tell(self, *args: Any) -> None:
+        """A user's message arrives. Raises MessageRefused."""
+        text, request_id = read_tell(self.state, args)
+        if self.state.request_is_new(request_id):
+            self.state.tells.append(text)
+            self._received += 1
+
+    # What the workflow does.
+
+    def run(self) -> RunResult:
+        """Play the run to its end."""
+        self.hook(self, "start")
+        end: End | None = None
+        while end is None:
+            end = self._step()
+        unrun = [item.call.id for item in self._batch if item.call.id not in self._done]
+        return judgement.conclude(self.state, end, unrun)
+
+    def _step(self) -> End | None:
+        allowance: Allowance | End = self._admitted(lambda: admission.before_model_call(self.state, self.now))
+        if isinstance(allowance, End):
+            return allowance
+        state = self.state
+        state.tells.clear()
+        for message in allowance.appending:
+            self._append(message)
+        state.wrapped_up = allowance.wrap_up is not None
+        estimate = state.limits.estimate
+        number = state.begin_model_call()
+        self.offered.append(allowance)
+        reply = self._call_model(allowance)
+        if isinstance(reply, End):
+            return reply
+        self.overcharged += max(0, (reply.cost or 0) - estimate)
+        if isinstance(reply, ModelFailure):
+            return self._failed(reply, estimate)
+        state.settle_turn(reply, estimate)
+        refused = judgement.receive(state, reply, allowance.output_tokens, self.now)
+        if refused:
+            return refused
+        before = state.head
+        if allowance.wrap_up:
+            end = judgement.wrap_up(state, reply, allowance.wrap_up, number)
+            self._follow(reply, before)
+            return end
+        verdict: Answer | Batch | End = self._admitted(
+            lambda: judgement.judge(self.state, self.agent, reply, number),
+            lambda: admission.stopped(self.state) or admission.out_of_time(self.state, self.now),
+        )
+        self._follow(reply, before)
+        if isinstance(verdict, End):
+            assert self.state.head == before, "a refused turn leaves the transcript as it was"
+            return verdict
+        if isinstance(verdict, Batch):
+            return self._run_batch(verdict.planned, number)
+        if self.state.tells and not self.state.stop:
+            return None
+        return End(Status.COMPLETED, f"answered with model call {number}", answer=verdict)
+
+    def _call_model(self, allowance: Allowance) -> Turn | ModelFailure | End:
+        self.hook(self, "model")
+        reply = next(self._due, None) or failure("no turn is left", transient=False)
+        allowed = min(allowance.seconds, self.state.seconds_left(self.now))
+        cut = reply.milliseconds / 1000 > allowed
+        worked = int(allowed * 1000) if cut else reply.milliseconds
+        self.now += allowed if cut else worked / 1000
+        self.state.working_milliseconds += worked
+        barred = self._barred_in_flight(cut)
+        return barred or reply
+
+    def _failed(self, reply: ModelFailure, estimate: int) -> End | None:
+        self.state.settle_failure(reply, estimate)
+        verdict = judgement.after_failure(self.state, reply, self.now)
+        if isinstance(verdict, End):
+            return admission.stopped(self.state) or verdict
+        assert 0 <= verdict.seconds <= max(0.0, self.state.seconds_left(self.now))
+        self.hook(self, "back-off")
+        self.now += verdict.seconds
+        return None
+
+    def _run_batch(self, planned: Sequence[Planned], number: int) -> End | None:
+        self._batch, self._done = planned, set()
+        for portion in batches.portions(planned):
+            count = len(portion)
+            barred: End | None = self._admitted(
+                lambda count=count: admission.before_tool_call(self.state, self.now, count)  # type: ignore[misc]
+            )
+            if barred:
+                return barred
+            self.state.tool_calls += count
+            self.ran_together.append([item.call.id for item in portion])
+            end = self._run_portion(portion, number)
+            if end:
+                return end
+        self._batch = ()
+        return None
+
+    def _run_portion(self, portion: Sequence[Planned], number: int) -> End | None:
+        end: End | None = None
+        longest = 0
+        self.hook(self, "tool")
+        for item in portion:
+            ran = self._ran(item)
+            stopped = self._barred_in_flight(cut=False) if not item.observation and not item.alone else None
+            if stopped:
+                end = end or stopped
+                continue
+            longest = max(longest, ran.milliseconds)
+            message = ToolMessage(call_id=item.call.id, name=item.call.name, content=ran.content)
+            self._observed[number, item.position] = message
+            self._append(message, Entry(call=(number, item.position)))
+            self._done.add(item.call.id)
+            if ran.fatal:
+                end = end or End(Status.TOOL_FATAL, f"{item.call.name} says that nothing helps")
+        self.now += longest / 1000
+        self.state.working_milliseconds += longest
+        return end
+
+    def _ran(self, item: Planned) -> Ran:
+        if item.observation:
+            return Ran(item.observation.content, item.fatal)
+        if item.repeat_of:
+            earlier = self._observed[item.repeat_of].content
+            return Ran(observations.error("repeated", batches.told_again(earlier)))
+        self.dispatched.append(item.call)
+        handler = self.handlers.get(item.call.name, _echo)
+        return handler(item.call)
+
+    def _admitted(
+        self, ask: Callable[[], Verdict | Hold], barred: Callable[[], End | None] = lambda: None
+    ) -> Verdict | End:
+        if self.carry:
+            self.state = RunState.model_validate_json(self.state.model_dump_json())
+        answer: Verdict | End | Hold = ask()
+        while isinstance(answer, Hold):
+            before = self._received
+            self.hook(self, "hold")
+            if self._received == before:  # nothing came until the deadline
+                self.now += max(0.0, self.state.seconds_left(self.now))
+            answer = barred() or ask()
+        return answer
+
+    def _barred_in_flight(self, cut: bool) -> End | None:
+        now = self.state.stop is not None and self.state.stop.mode == "now"
+        late = admission.out_of_time(self.state, self.now) if cut else None
+        return late or (admission.stopped(self.state) if now else None)
+
+    def _append(self, message: Message, entry: Entry | None = None) -> None:
+        """Append what was observed or told; large messages stand cut in the history and whole in the transcript."""
+        if entry:
+            self.state.append_recorded(record(message), entry)
+        else:
+            self.state.append_message(message)
+        self.transcript.append(message)
+
+    def _follow(self, reply: Turn, before: Head) -> None:
+        """Keep the transcript beside the state: whether the core took the reply in shows in the head."""
+        if self.state.head != before:
+            self.transcript.append(reply.message)
+
+    def chain(self) -> Head:
+        """The head recomputed from the transcript."""
+        head = Head()
+        for message in self.transcript:
+            head = extend(head, weigh(message))
+        return head
+
+
+def checked(driver: Driver) -> RunResult:
+    """Play a run, and hold its transcript against the result."""
+    result = driver.run()
+    report = validate_episode(driver.transcript)
+    assert report.problem is None, report.problem
+    assert report.unanswered == result.unrun_calls
+    assert (result.messages, result.digest) == (driver.chain().length, driver.chain().digest)
+    assert (result.answer is not None) == (result.status is Status.COMPLETED)
+    return result
+
+
+def turn(
+    content: str = "",
+    *calls: ToolCall,
+    tokens: int | None = 1,
+    cost: int | None = None,
+    milliseconds: int = 0,
+    invalid: str | None = None,
+) -> Turn:
+    """A turn, with its usage."""
+    message = AssistantMessage(content=content, calls=calls)
+    usage = Usage(output_tokens=None if invalid else tokens, invalid=invalid)
+    return Turn(reply=record(message), usage=usage, cost=cost, milliseconds=milliseconds)
+
+
+def call(id_: str, name: str = "look", malformed: str | None = None, /, **arguments: Any) -> ToolCall:
+    """A call of a tool."""
+    return ToolCall(id=id_, name=name, arguments=arguments, malformed=malformed)
+
+
+def failure(
+    message: str = "away", *, transient: bool = True, retry_after: float | None = None, **more: Any
+) -> ModelFailure:
+    """A model call that brought no turn."""
+    return ModelFailure(kind="status", message=message, transient=transient, retry_after=retry_after, **more)
+
+
+def agent(**changes: Any) -> AgentSpec:
+    """An agent with two reads (`look`, `add`) and two effects (`send`; `ring`, which is repeatable)."""
+    tools = (
+        ToolSpec(name="look", kind="read"),
+        ToolSpec(name="add", kind="read"),
+        ToolSpec(name="send", kind="effect"),
+        ToolSpec(name="ring", kind="effect", repeatable=True),
+    )
+    limits = changes.pop("limits", {})
+    spec = AgentSpec(name="tester", tools=tools, **changes)
+    return spec.model_copy(update={"limits": spec.limits.changed(limits)})
+
+
+def _echo(made: ToolCall) -> Ran:
+    return Ran(observations.ok(made.arguments))
+
+
+def handlers_of(declared: Agent) -> dict[str, Handler]:
+    """Handlers that run an agent's own tools, all of them synchronous."""
+    return {tool.spec.name: _handler(tool) for tool in declared.tools}
+
+
+def _handler(tool: Tool[..., Any]) -> Handler:
+    async def here(work: Callable[[], str]) -> str:
+        return work()
+
+    def run(made: ToolCall) -> Ran:
+        context = ToolContext(run_id=RUN_ID, call_id=made.id, operation_id=made.id)
+        seen = asyncio.run(observations.observe(tool, made.arguments, context, here))
+        return Ran(seen.content, fatal=seen.kind == "fatal")
+
+    return run
