@@ -1,0 +1,213 @@
+"""Record the kept histories: `python -m tests.histories.record`.
+
+Each is of a real run: the real workflow, activities, journal and server; only the model is scripted. Record anew what a
+change of the workflow is meant to change; a history that fails to replay otherwise is a run in the field that would
+get stuck.
+"""
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from temporalio.client import Client, WorkflowHandle
+from temporalio.testing import WorkflowEnvironment
+
+from examples.shop.agent import agent as shop
+from longshift import contracts
+from longshift.agent import Agent
+from longshift.contracts import RunInput, StateView
+from longshift.messages import ToolCall
+from longshift.tools import tool
+from longshift.turns import ModelFailure
+from tests.workflows.running import Script, call, shop_open
+from worker.plugin import longshift_plugin
+
+HERE = Path(__file__).parent
+SHORT_HISTORY = 20
+"""Events after which a run here continues as new, where it is to."""
+
+Handle = WorkflowHandle[Any, Any]
+Steer = Callable[[Handle, Script], Awaitable[object]]
+"""What is done to a run while it works."""
+
+
+@tool(kind="read")
+def echo(text: str) -> str:
+    """Give the text back."""
+    return text
+
+
+@tool
+async def note(text: str) -> str:
+    """Write a note."""
+    if text == HELD:
+        at_work.set()
+        await go_on.wait()
+    return f"noted {text}"
+
+
+HELD = "held"
+"""A note that waits, once it is begun, until the scene goes on."""
+at_work, go_on = asyncio.Event(), asyncio.Event()
+
+parrot = Agent(name="parrot", system="Repeat.", endpoint="scripted", tools=(echo, note))
+
+Turns = Sequence[str | Sequence[ToolCall] | ModelFailure]
+BUSY = ModelFailure(kind="status", message="scripted: HTTP 503", transient=True, retry_after=0.1)
+OPENING: Turns = (
+    [call("c1", "list_stock")],
+    [
+        call("c2", "draft_order", sku="SKU-VANILLA", quantity=6),
+        call("c3", "draft_order", sku="SKU-STRAWBERRY", quantity=4),
+    ],
+    "Drafts of 1500 and 1100 cents, 2600 in all.",
+)
+BATCH: Turns = ([call("c1", "echo", text="a"), call("c2", "note", text="b"), call("c3", "echo", text="c")], "Done.")
+INSIDE: Turns = ([call("c1", "echo", text="a"), call("c2", "note", text=HELD), call("c3", "echo", text="c")], "Done.")
+
+
+async def nothing(handle: Handle, model: Script) -> None:
+    """Let the run be."""
+
+
+async def stop(handle: Handle, model: Script) -> None:
+    """Stop while the first model call is out."""
+    await model.asked(1)
+    await handle.signal(contracts.STOP, {"reason": "enough"})
+    model.let_go(1)
+
+
+async def stop_now(handle: Handle, model: Script) -> None:
+    """Break the first model call off."""
+    await model.asked(1)
+    await handle.signal(contracts.STOP, {"mode": "now", "reason": "enough"})
+
+
+async def stop_inside(handle: Handle, model: Script) -> None:
+    """Stop while the effect in the middle of the batch is at work."""
+    await at_work.wait()
+    await handle.signal(contracts.STOP, {"mode": "now", "reason": "enough"})
+    go_on.set()
+
+
+async def cancel(handle: Handle, model: Script) -> None:
+    """Cancel the workflow while the second model call is out."""
+    await model.asked(2)
+    await handle.cancel(reason="by the operator")
+
+
+async def raise_limits(handle: Handle, model: Script) -> None:
+    """Raise each limit that the run waits at, by update and by signal."""
+    await until_waiting(handle, "TOOL_LIMIT")
+    await handle.signal(contracts.SET_LIMITS, {"tool_calls": 9, "request_id": "r-1"})
+    await until_waiting(handle, "MODEL_CALL_LIMIT")
+    await handle.execute_update(contracts.SET_LIMITS, {"model_calls": 2, "request_id": "r-2"})
+
+
+async def pause(handle: Handle, model: Script) -> None:
+    """Pause and resume, and send what cannot be applied meanwhile."""
+    await model.asked(1)
+    await handle.signal(contracts.PAUSE)
+    model.let_go(1)
+    await until_waiting(handle, "paused")
+    await handle.signal("no_such_signal", {"a": 1})
+    await handle.signal(contracts.SET_LIMITS, {"model_calls": 1.5})
+    await handle.signal(contracts.RESUME)
+
+
+async def tell(handle: Handle, model: Script) -> None:
+    """Say something before the answer comes."""
+    await model.asked(1)
+    await handle.execute_update(contracts.TELL, {"text": "And more?", "request_id": "t-1"})
+    model.let_go(1)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A run to record."""
+
+    turns: Turns
+    steer: Steer = nothing
+    agent: Agent = parrot
+    held: Sequence[int] = ()
+    """Model calls that are answered only when `steer` says so."""
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    in_parts: bool = False
+    """It continues as new every few steps; then there is one file for each part."""
+    loses_its_worker: bool = False
+    """Its worker ends during the first model call, and another takes over."""
+
+
+SCENES: Mapping[str, Scene] = {
+    "opening-shift": Scene(OPENING, agent=shop),
+    "batch-of-reads-and-an-effect": Scene(BATCH),
+    "stopped-before-its-batch": Scene(BATCH, stop, held=[1]),
+    "stopped-now": Scene(BATCH, stop_now, held=[1]),
+    "stopped-inside-its-batch": Scene(INSIDE, stop_inside),
+    "retries-after-failures": Scene((BUSY, BUSY, "Done.")),
+    "failed": Scene((BUSY,), limits={"model_retries": 1}),
+    "cancelled": Scene(BATCH, cancel, held=[2]),
+    "limits-raised-while-waiting": Scene(
+        BATCH, raise_limits, limits={"on_limit": "wait", "model_calls": 1, "tool_calls": 1}
+    ),
+    "paused": Scene(BATCH, pause, held=[1]),
+    "told": Scene(("Done.", "Done, and more."), tell, held=[1]),
+    "refused": Scene((), limits={"seconds": -1}),
+    "worker-lost": Scene(("Lost.", "Done."), held=[1], loses_its_worker=True),
+    "chain": Scene((*([call(f"c{n}", "echo", text=str(n))] for n in range(5)), "Done."), in_parts=True),
+}
+"""What is kept, by the name of the file."""
+
+
+async def until_waiting(handle: Handle, what: str) -> None:
+    """Wait until the run waits for something."""
+    async with asyncio.timeout(30):
+        while True:  # a query is the one way to see it
+            seen = await handle.query(contracts.STATE, result_type=StateView)
+            if seen.status == "WAITING" and what in (seen.waiting_for or ""):
+                return
+            await asyncio.sleep(0.05)
+
+
+async def record(client: Client, name: str, scene: Scene, journal_url: str) -> None:
+    """Play a scene and keep the history of each part of its chain."""
+    model = Script(*scene.turns, held=scene.held)
+    given = RunInput(agent=scene.agent.name, task="Begin.", limits=dict(scene.limits))
+    handle = await client.start_workflow(contracts.WORKFLOW, given, id=name, task_queue=name)
+    if scene.loses_its_worker:
+        async with shop_open(client, name, journal_url, scene.agent, model):
+            await model.asked(1)
+    async with shop_open(client, name, journal_url, scene.agent, model):
+        await scene.steer(handle, model)
+        await asyncio.gather(handle.result(), return_exceptions=True)
+    parts = [execution.run_id async for execution in client.list_workflows(f"WorkflowId = '{name}'")]
+    for number, run_id in enumerate(reversed(parts), start=1):
+        history = await client.get_workflow_handle(name, run_id=run_id).fetch_history()
+        file = HERE / (f"{name}-{number}.json" if scene.in_parts else f"{name}.json")
+        file.write_text(history.to_json() + "\n", encoding="utf-8")
+
+
+async def main() -> None:
+    """Record all scenes in place of what is kept."""
+    for file in HERE.glob("*.json"):
+        file.unlink()
+    with tempfile.TemporaryDirectory() as folder:
+        for in_parts in (False, True):
+            events = SHORT_HISTORY if in_parts else 4096
+            server = await WorkflowEnvironment.start_local(
+                plugins=[longshift_plugin()],
+                dev_server_existing_path=str(Path(sys.executable).parent / "temporal"),
+                dev_server_extra_args=["--dynamic-config-value", f"limit.historyCount.suggestContinueAsNew={events}"],
+            )
+            async with server:
+                for name, scene in SCENES.items():
+                    if scene.in_parts == in_parts:
+                        await record(server.client, name, scene, f"sqlite:///{folder}/journal.db")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
