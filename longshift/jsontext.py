@@ -50,7 +50,13 @@ def parse(text: str | bytes) -> JsonValue:
         except UnicodeDecodeError as error:
             raise JsonRefused(f"not UTF-8 at byte {error.start}") from None
     try:
-        value = json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_no_constant, parse_float=_finite_float)
+        value = json.loads(
+            text,
+            object_pairs_hook=_unique_keys,
+            parse_constant=_no_constant,
+            parse_float=_finite_float,
+            parse_int=_int_of_a_double,
+        )
     except JsonRefused:
         raise
     except RecursionError:
