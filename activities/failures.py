@@ -26,6 +26,11 @@ def read_failed(message: str) -> ApplicationError:
     return ApplicationError(message, type=contracts.TOOL_TRANSIENT)
 
 
+def tool_broke(message: str) -> ApplicationError:
+    """A fault of Longshift's own while it ran a tool. Final: trying again meets it again."""
+    return ApplicationError(message, type="ToolBroke", non_retryable=True)
+
+
 def tool_missing(message: str) -> ApplicationError:
     """A tool that the run recorded and this worker does not have."""
     return ApplicationError(message, type="ToolMissing", non_retryable=True)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
 from activities import failures
 from activities.heartbeat import heartbeating
@@ -126,6 +127,12 @@ class Activities:
                 raise failures.journal_differs(str(error)) from None
             except JournalUnavailable as error:
                 raise failures.journal_away(str(error)) from None
+            except ApplicationError:
+                raise
+            except Exception as error:
+                activity.logger.exception("running the tool %s failed unexpectedly", request.call.name)
+                text = f"the worker could not run it ({type(error).__name__}); its log has more"
+                raise failures.tool_broke(text) from None
 
     @activity.defn(name=contracts.CLOSE_RUN)
     async def close_run(self, request: CloseRun) -> None:
