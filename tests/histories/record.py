@@ -23,7 +23,7 @@ from longshift.contracts import RunInput, StateView
 from longshift.messages import ToolCall
 from longshift.tools import tool
 from longshift.turns import ModelFailure
-from tests.workflows.running import Script, call, shop_open
+from tests.workflows.running import Script, call, echo, shop_open
 from worker.plugin import longshift_plugin
 
 HERE = Path(__file__).parent
@@ -33,12 +33,6 @@ SHORT_HISTORY = 20
 Handle = WorkflowHandle[Any, Any]
 Steer = Callable[[Handle, Script], Awaitable[object]]
 """What is done to a run while it works."""
-
-
-@tool(kind="read")
-def echo(text: str) -> str:
-    """Give the text back."""
-    return text
 
 
 @tool
@@ -157,7 +151,7 @@ SCENES: Mapping[str, Scene] = {
     "paused": Scene(BATCH, pause, held=[1]),
     "told": Scene(("Done.", "Done, and more."), tell, held=[1]),
     "refused": Scene((), limits={"seconds": -1}),
-    "worker-lost": Scene(("Lost.", "Done."), held=[1], loses_its_worker=True),
+    "worker-lost": Scene(("Done.",), held=[1], loses_its_worker=True),
     "chain": Scene((*([call(f"c{n}", "echo", text=str(n))] for n in range(5)), "Done."), in_parts=True),
 }
 """What is kept, by the name of the file."""
@@ -181,6 +175,7 @@ async def record(client: Client, name: str, scene: Scene, journal_url: str) -> N
     if scene.loses_its_worker:
         async with shop_open(client, name, journal_url, scene.agent, model):
             await model.asked(1)
+        model.let_go(1)
     async with shop_open(client, name, journal_url, scene.agent, model):
         await scene.steer(handle, model)
         await asyncio.gather(handle.result(), return_exceptions=True)

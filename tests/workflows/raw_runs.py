@@ -7,26 +7,15 @@ from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 
 from longshift import contracts
-from longshift.agent import Agent
 from longshift.contracts import RunInput, RunResult, StateView
-from longshift.tools import tool
 from store.journal import Journal
+from tests.workflows.running import GIVEN
 
 Handle = WorkflowHandle[Any, RunResult]
 
 
-@tool(kind="read")
-def echo(text: str) -> str:
-    """Give the text back."""
-    return text
-
-
-AGENT = Agent(name="parrot", system="Repeat.", endpoint="scripted", tools=(echo,))
-GIVEN = RunInput(agent="parrot", task="Say something.")
-
-
 def given(**limits: Any) -> RunInput:
-    """The same with limits."""
+    """GIVEN with limits."""
     return GIVEN.model_copy(update={"limits": limits})
 
 
@@ -65,15 +54,10 @@ async def until_waiting(handle: Handle, what: str) -> None:
             await asyncio.sleep(0.05)
 
 
-async def decisions(journal_url: str, run_id: str) -> list[tuple[str, str]]:
-    """Kind and detail of each decision that the journal holds, in order."""
+async def details(journal_url: str, run_id: str) -> dict[str, str]:
+    """The detail of the last decision of each kind that the journal holds."""
     journal = await Journal.open(journal_url)
     try:
-        return [(decision.kind, decision.detail) for decision in await journal.decisions(run_id)]
+        return {decision.kind: decision.detail for decision in await journal.decisions(run_id)}
     finally:
         await journal.close()
-
-
-async def kinds(journal_url: str, run_id: str) -> list[str]:
-    """The kinds alone."""
-    return [kind for kind, _ in await decisions(journal_url, run_id)]

@@ -12,8 +12,8 @@ from longshift.contracts import StateView
 from longshift.messages import ToolCall
 from longshift.status import Status
 from store.journal import Journal
-from tests.workflows.raw_runs import AGENT, ended, given, kinds, started
-from tests.workflows.running import Script, call, shop_open
+from tests.workflows.raw_runs import ended, given, started
+from tests.workflows.running import PARROT, Script, call, decisions, shop_open
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -46,7 +46,7 @@ async def test_a_run_of_many_parts_ends_exactly_as_one_of_a_single_part(
 ) -> None:
     results = []
     for where, run_id in ((client, f"{queue}-whole"), (rolling, f"{queue}-parts")):
-        async with shop_open(where, queue, journal_url, AGENT, Script(*echoes(), "Done.")):
+        async with shop_open(where, queue, journal_url, PARROT, Script(*echoes(), "Done.")):
             results.append(await ended(await started(where, queue, given(**ROOM), run_id=run_id)))
     whole, parts = (result.model_dump(exclude={"run_id", "working_seconds"}) for result in results)
     assert parts == whole
@@ -63,7 +63,7 @@ async def test_a_call_id_that_was_used_in_an_earlier_part_is_refused(
     rolling: Client, queue: str, journal_url: str
 ) -> None:
     again = [call("call-1", "echo", text="new")]
-    async with shop_open(rolling, queue, journal_url, AGENT, Script(*echoes(), again)):
+    async with shop_open(rolling, queue, journal_url, PARROT, Script(*echoes(), again)):
         end = await ended(await started(rolling, queue, given(**ROOM)))
     assert (end.status, end.tool_calls) == (Status.REPEATED_CALL_ID, STEPS)
     assert "call-1" in end.detail
@@ -73,7 +73,7 @@ async def test_identical_calls_are_counted_across_the_parts(rolling: Client, que
     turns = echoes()
     for number in (1, 3, 6, 8):
         turns[number - 1] = [call(f"same-{number}", "echo", text="same")]
-    async with shop_open(rolling, queue, journal_url, AGENT, Script(*turns, "Done.")):
+    async with shop_open(rolling, queue, journal_url, PARROT, Script(*turns, "Done.")):
         end = await ended(await started(rolling, queue, given(**ROOM)))
     assert (end.status, end.model_calls, end.tool_calls) == (Status.LOOP_DETECTED, 8, 7)
 
@@ -82,7 +82,7 @@ async def test_start_deadline_and_limits_stay_those_of_the_first_part(
     rolling: Client, queue: str, journal_url: str
 ) -> None:
     model = Script(*echoes(), "Done.", held=[1, 5, STEPS + 1])
-    async with shop_open(rolling, queue, journal_url, AGENT, model):
+    async with shop_open(rolling, queue, journal_url, PARROT, model):
         handle = await started(rolling, queue, given(seconds=600.0))
         seen: list[StateView] = []
         for number in (1, 5, STEPS + 1):
@@ -103,7 +103,7 @@ async def test_start_deadline_and_limits_stay_those_of_the_first_part(
 async def test_a_deadline_that_passes_in_a_later_part_is_that_of_the_whole(
     rolling: Client, queue: str, journal_url: str
 ) -> None:
-    async with shop_open(rolling, queue, journal_url, AGENT, Script(*echoes(500))):
+    async with shop_open(rolling, queue, journal_url, PARROT, Script(*echoes(500))):
         end = await ended(await started(rolling, queue, given(**ROOM | {"seconds": 3.0, "model_calls": 1000})))
     assert (end.status, end.model_calls > 1) == (Status.TIME_LIMIT, True)
     assert "of 3 seconds passed" in end.detail
@@ -116,7 +116,7 @@ async def test_messages_told_at_every_step_stand_in_the_transcript_once_each_and
 ) -> None:
     numbers = range(1, STEPS + 1)
     model = Script(*echoes(), "Done.", held=numbers)
-    async with shop_open(rolling, queue, journal_url, AGENT, model):
+    async with shop_open(rolling, queue, journal_url, PARROT, model):
         handle = await started(rolling, queue, given(**ROOM))
         for number in numbers:
             await model.asked(number)
@@ -141,7 +141,7 @@ async def test_of_hundreds_of_signals_across_the_seams_none_is_lost(
 ) -> None:
     numbers = range(1, STEPS + 2)
     model = Script(*echoes(), "Done.", held=numbers)
-    async with shop_open(rolling, queue, journal_url, AGENT, model):
+    async with shop_open(rolling, queue, journal_url, PARROT, model):
         handle = await started(rolling, queue, given(**ROOM))
         for number in numbers:
             await model.asked(number)
@@ -154,14 +154,14 @@ async def test_of_hundreds_of_signals_across_the_seams_none_is_lost(
         end = await ended(handle)
     assert (end.status, end.notes) == (Status.COMPLETED, ())
     assert len(await chain(rolling, queue)) > 1
-    assert (await kinds(journal_url, queue)).count("unknown_signal") == 25 * len(numbers)
+    assert (await decisions(journal_url, queue)).count("unknown_signal") == 25 * len(numbers)
 
 
 async def test_a_stop_that_comes_between_the_parts_stops_the_next(
     rolling: Client, queue: str, journal_url: str
 ) -> None:
     model = Script(*echoes(), "Done.", held=range(1, STEPS))
-    async with shop_open(rolling, queue, journal_url, AGENT, model):
+    async with shop_open(rolling, queue, journal_url, PARROT, model):
         handle = await started(rolling, queue, given(**ROOM))
         parts = 1
         for number in range(1, STEPS):

@@ -17,8 +17,8 @@ from longshift.contracts import StateView
 from longshift.limits import Limits
 from longshift.status import Status
 from store.journal import Journal
-from tests.workflows.raw_runs import AGENT, GIVEN, decisions, ended, given, kinds, started, until_waiting
-from tests.workflows.running import Script, call, shop_open
+from tests.workflows.raw_runs import details, ended, given, started, until_waiting
+from tests.workflows.running import GIVEN, PARROT, Script, call, decisions, shop_open
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -55,7 +55,7 @@ WILD: Mapping[str, list[Any]] = {
 @pytest.mark.parametrize("name", WILD)
 async def test_any_stop_stops_whatever_it_carries(client: Client, queue: str, journal_url: str, name: str) -> None:
     model = Script([call("one", "echo", text="a")], "Done.", held=[1])
-    async with shop_open(client, queue, journal_url, AGENT, model):
+    async with shop_open(client, queue, journal_url, PARROT, model):
         handle = await started(client, queue)
         await model.asked(1)
         await handle.signal(contracts.STOP, args=WILD[name])
@@ -68,7 +68,7 @@ async def test_a_run_at_which_everything_is_thrown_ends_as_if_nothing_was(
     client: Client, queue: str, journal_url: str
 ) -> None:
     model = Script([call("one", "echo", text="a")], "Done.", held=[1])
-    async with shop_open(client, queue, journal_url, AGENT, model):
+    async with shop_open(client, queue, journal_url, PARROT, model):
         handle = await started(client, queue)
         await model.asked(1)
         for args in WILD.values():
@@ -85,14 +85,14 @@ async def test_a_run_at_which_everything_is_thrown_ends_as_if_nothing_was(
         model.let_go(1)
         end = await ended(handle)
     assert (end.status, end.answer, end.model_calls, end.tool_calls) == (Status.COMPLETED, "Done.", 2, 1)
-    assert (await kinds(journal_url, queue)).count("unknown_signal") == len(WILD)
+    assert (await decisions(journal_url, queue)).count("unknown_signal") == len(WILD)
 
 
 async def test_what_a_message_of_an_unknown_name_or_a_wrong_value_was_stands_in_the_journal(
     client: Client, queue: str, journal_url: str
 ) -> None:
     model = Script("Done.", held=[1])
-    async with shop_open(client, queue, journal_url, AGENT, model):
+    async with shop_open(client, queue, journal_url, PARROT, model):
         handle = await started(client, queue)
         await model.asked(1)
         await handle.signal("abort", {"reason": "please"})
@@ -100,7 +100,7 @@ async def test_what_a_message_of_an_unknown_name_or_a_wrong_value_was_stands_in_
         await handle.signal(contracts.STOP, {"mode": "graceful", "reason": "at last"})
         model.let_go(1)
         await ended(handle)
-    said = dict(await decisions(journal_url, queue))
+    said = await details(journal_url, queue)
     assert "abort" in said["unknown_signal"]
     assert "model_calls" in said["limits_refused"]
     assert "at last" in said["stop"]
@@ -110,7 +110,7 @@ async def test_an_update_that_is_refused_names_the_field_and_changes_nothing(
     client: Client, queue: str, journal_url: str
 ) -> None:
     model = Script("Done.", held=[1])
-    async with shop_open(client, queue, journal_url, AGENT, model):
+    async with shop_open(client, queue, journal_url, PARROT, model):
         handle = await started(client, queue)
         await model.asked(1)
         for name, value, field in (
@@ -161,7 +161,7 @@ async def test_an_update_that_is_refused_names_the_field_and_changes_nothing(
 async def test_a_run_started_with_a_wrong_input_fails_at_once_and_names_the_field(
     client: Client, queue: str, journal_url: str, args: list[Any], says: str
 ) -> None:
-    async with shop_open(client, queue, journal_url, AGENT, Script("Done.")):
+    async with shop_open(client, queue, journal_url, PARROT, Script("Done.")):
         handle = await client.start_workflow(contracts.WORKFLOW, args=args, id=queue, task_queue=queue)
         with pytest.raises(WorkflowFailureError) as failed:
             async with asyncio.timeout(20):
@@ -176,19 +176,19 @@ async def test_a_run_started_with_a_wrong_input_fails_at_once_and_names_the_fiel
 
 async def test_a_paused_run_admits_nothing_until_it_is_resumed(client: Client, queue: str, journal_url: str) -> None:
     model = Script([call("one", "echo", text="a")], "Done.")
-    async with shop_open(client, queue, journal_url, AGENT, model):
+    async with shop_open(client, queue, journal_url, PARROT, model):
         handle = await started(client, queue, start_signal=contracts.PAUSE)
         await until_waiting(handle, "paused")
         assert model.requests == []
         await handle.signal(contracts.RESUME)
         end = await ended(handle)
     assert (end.status, end.model_calls) == (Status.COMPLETED, 2)
-    kept = [kind for kind in await kinds(journal_url, queue) if kind in ("pause", "held", "resume", "goes_on")]
+    kept = [kind for kind in await decisions(journal_url, queue) if kind in ("pause", "held", "resume", "goes_on")]
     assert kept == ["pause", "held", "resume", "goes_on"]
 
 
 async def test_a_paused_run_can_be_stopped(client: Client, queue: str, journal_url: str) -> None:
-    async with shop_open(client, queue, journal_url, AGENT, Script("Done.")):
+    async with shop_open(client, queue, journal_url, PARROT, Script("Done.")):
         handle = await started(client, queue, start_signal=contracts.PAUSE)
         await until_waiting(handle, "paused")
         await handle.signal(contracts.STOP, "no more")
@@ -197,7 +197,7 @@ async def test_a_paused_run_can_be_stopped(client: Client, queue: str, journal_u
 
 
 async def test_the_deadline_of_a_paused_run_still_runs(client: Client, queue: str, journal_url: str) -> None:
-    async with shop_open(client, queue, journal_url, AGENT, Script("Done.")):
+    async with shop_open(client, queue, journal_url, PARROT, Script("Done.")):
         handle = await started(client, queue, given(seconds=1.5), start_signal=contracts.PAUSE)
         end = await ended(handle)
     assert (end.status, end.model_calls) == (Status.TIME_LIMIT, 0)
@@ -207,7 +207,7 @@ async def test_a_run_that_waits_at_its_limit_goes_on_when_it_is_raised(
     client: Client, queue: str, journal_url: str
 ) -> None:
     model = Script([call("one", "echo", text="a")], [call("two", "echo", text="b")], "Done.")
-    async with shop_open(client, queue, journal_url, AGENT, model):
+    async with shop_open(client, queue, journal_url, PARROT, model):
         handle = await started(client, queue, given(on_limit="wait", model_calls=1, tool_calls=1))
         await until_waiting(handle, "MODEL_CALL_LIMIT")
         await handle.execute_update(contracts.SET_LIMITS, {"model_calls": 3})
@@ -221,7 +221,7 @@ async def test_a_limit_lowered_below_what_is_used_ends_the_run_at_its_next_admis
     client: Client, queue: str, journal_url: str
 ) -> None:
     model = Script([call("one", "echo", text="a")], "Done.", held=[1])
-    async with shop_open(client, queue, journal_url, AGENT, model):
+    async with shop_open(client, queue, journal_url, PARROT, model):
         handle = await started(client, queue)
         await model.asked(1)
         await handle.execute_update(contracts.SET_LIMITS, {"model_calls": 1})
@@ -234,7 +234,7 @@ async def test_a_message_that_came_before_the_answer_is_answered_first(
     client: Client, queue: str, journal_url: str
 ) -> None:
     model = Script("Done.", "Done, and more.", held=[1])
-    async with shop_open(client, queue, journal_url, AGENT, model):
+    async with shop_open(client, queue, journal_url, PARROT, model):
         handle = await started(client, queue)
         await model.asked(1)
         assert await handle.execute_update(contracts.TELL, "And more?") == 1
@@ -249,11 +249,11 @@ async def test_a_stop_that_comes_with_the_answer_is_recorded_and_the_answer_wins
     client: Client, queue: str, journal_url: str
 ) -> None:
     model = Script("Done.", held=[1])
-    async with shop_open(client, queue, journal_url, AGENT, model):
+    async with shop_open(client, queue, journal_url, PARROT, model):
         handle = await started(client, queue)
         await model.asked(1)
         await handle.signal(contracts.STOP, "enough")
         model.let_go(1)
         end = await ended(handle)
     assert (end.status, end.answer) == (Status.COMPLETED, "Done.")
-    assert "stop" in await kinds(journal_url, queue)
+    assert "stop" in await decisions(journal_url, queue)

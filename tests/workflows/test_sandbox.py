@@ -17,8 +17,8 @@ from longshift import contracts
 from longshift.status import Status
 from longshift.turns import ModelFailure
 from store.journal import Journal
-from tests.workflows.raw_runs import AGENT, ended, given, kinds, started, until_waiting
-from tests.workflows.running import Script, activities_of, call, shop_open
+from tests.workflows.raw_runs import ended, given, started, until_waiting
+from tests.workflows.running import PARROT, Script, activities_of, call, decisions, shop_open
 from worker.plugin import PayloadConverter, longshift_plugin
 from workflows.agent_run import AgentRun
 
@@ -37,7 +37,7 @@ async def judged_by_the_sandbox(client: Client, queue: str, journal_url: str, mo
     bare = Client(**config)
     runner = SandboxedWorkflowRunner(SandboxRestrictions.default)
     async with (
-        activities_of(journal_url, AGENT, model) as activities,
+        activities_of(journal_url, PARROT, model) as activities,
         Worker(bare, task_queue=queue, workflows=[AgentRun], activities=activities, workflow_runner=runner) as worker,
     ):
         used = worker.config(active_config=True)["workflow_runner"]
@@ -91,7 +91,7 @@ async def skipping() -> AsyncIterator[Client]:
 async def test_back_offs_of_hours_are_waited_out(skipping: Client, queue: str, journal_url: str) -> None:
     failure = ModelFailure(kind="status", message="scripted: 503", transient=True, retry_after=5 * HOUR)
     model = Script(failure, failure, "Done.")
-    async with shop_open(skipping, queue, journal_url, AGENT, model):
+    async with shop_open(skipping, queue, journal_url, PARROT, model):
         end = await ended(await started(skipping, queue, given(seconds=24 * HOUR)))
     assert (end.status, end.model_calls) == (Status.COMPLETED, 3)
     journal = await Journal.open(journal_url)
@@ -102,7 +102,7 @@ async def test_back_offs_of_hours_are_waited_out(skipping: Client, queue: str, j
 
 async def test_a_back_off_never_waits_past_the_deadline(skipping: Client, queue: str, journal_url: str) -> None:
     failure = ModelFailure(kind="status", message="scripted: 429", transient=True, retry_after=1000 * HOUR)
-    async with shop_open(skipping, queue, journal_url, AGENT, Script(failure)):
+    async with shop_open(skipping, queue, journal_url, PARROT, Script(failure)):
         end = await ended(await started(skipping, queue, given(seconds=24 * HOUR)))
     assert (end.status, end.model_calls) == (Status.TIME_LIMIT, 1)
 
@@ -112,7 +112,7 @@ async def test_a_wait_for_a_person_lasts_until_a_deadline_of_days(
     skipping: Client, queue: str, journal_url: str, begin: str | None, calls: int
 ) -> None:
     waiting = given(on_limit="wait", model_calls=1, seconds=72 * HOUR)
-    async with shop_open(skipping, queue, journal_url, AGENT, Script([call("1", "echo", text="a")], "Done.")):
+    async with shop_open(skipping, queue, journal_url, PARROT, Script([call("1", "echo", text="a")], "Done.")):
         end = await ended(await started(skipping, queue, waiting, start_signal=begin))
     assert (end.status, end.model_calls) == (Status.TIME_LIMIT, calls)
-    assert "held" in await kinds(journal_url, queue)
+    assert "held" in await decisions(journal_url, queue)
