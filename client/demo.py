@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.client import Client
 
-from client.local import KeptWorker, connect_to, isolated, journal_in
+from client.local import KeptWorker, WorkerFailed, connect_to, isolated, journal_in
 from client.shifts import Shifts
 from client.story import StoryLine
 from examples.shop.evidence import Evidence, check_drafts
@@ -31,10 +31,14 @@ LIVE_LIMITS: dict[str, JsonValue] = {"model_calls": 12, "seconds": 900, "total_o
 """What differs for a model that may be slow and need more than one try."""
 CALL_TO_KILL = "model-2"
 """Id of the activity in which the worker is killed: the second model call."""
-HELD_BACK_MS = 3000
+HELD_BACK_MS = 1500
 """Milliseconds that the second turn is held back when the worker is to be killed, so that it is killed in mid-call."""
 CRASH_HEARTBEAT_SECONDS = 2
 """Seconds without a sign of life after which the killed worker's call is handed out again."""
+
+
+PATIENCE_SECONDS = 60
+"""Seconds for authored turns to be played; they take 1 to 6."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,13 @@ async def played(telling: Telling, *, crash: bool = False, live: Live | None = N
                 run_id = await shifts.start(_given(live))
                 if crash:
                     killing = asyncio.create_task(_kill(client, run_id, worker, telling.note))
-                result = await worker.while_up(_followed(shifts, run_id, telling.step))
+                following = worker.while_up(_followed(shifts, run_id, telling.step))
+                try:
+                    result = await asyncio.wait_for(following, None if live else PATIENCE_SECONDS)
+                except TimeoutError:
+                    raise WorkerFailed(
+                        f"the shift has not ended; the end of the worker's log:\n{worker.said()}"
+                    ) from None
                 if crash:
                     await killing
                 evidence = check_drafts(await shifts.transcript(run_id))

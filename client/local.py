@@ -29,7 +29,7 @@ YOUNG = 60.0
 
 
 class WorkerFailed(Exception):
-    """A worker cannot begin. The text says why."""
+    """A worker cannot begin, or does not do its work. The text says why."""
 
 
 async def connect_to(server: DevServer) -> Client:
@@ -137,6 +137,10 @@ class KeptWorker:
         """Process id of the worker that was started last."""
         assert self._child is not None, "the worker is up only inside `async with`"
         return self._child.pid
+
+    def said(self) -> str:
+        """The end of its log."""
+        return self._child.last_lines() if self._child else ""
 
     def kill(self) -> None:
         """End the worker as a crash would, with SIGKILL; it is started again."""

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import click
 from click.shell_completion import CompletionItem
@@ -101,28 +102,39 @@ def longshift(ctx: click.Context, config: Path | None) -> None:
       longshift run "Draft what we need" a shift, followed live
     """
     ctx.obj = config
+    if os.environ.get("NO_COLOR"):
+        ctx.color = False  # rich looks for it by itself, click does not
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Run the command line and exit with its code. No traceback ever reaches a person."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal without Unicode is no reason to fail
+    code = _code()
+    if sys.stderr:
+        sys.stderr.flush()
+    # Not sys.exit: threads of Temporal at work then abort a Python that takes itself apart (seen with temporalio 1.35).
+    os._exit(code)
+
+
+def _code() -> int:
+    """Run the command line, tell what went wrong; its exit code."""
     try:
         code = longshift.main(prog_name="longshift", standalone_mode=False) or 0
-        sys.stdout.flush()
-    except BrokenPipeError:
-        code = CUT_OFF
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains once more at its exit
+        if sys.stdout:
+            sys.stdout.flush()
+        return int(code)
+    except (BrokenPipeError, SystemExit):  # the latter is click's own way out of a broken pipe
+        return CUT_OFF
     except click.ClickException as error:
         error.show()
-        code = BAD
+        return BAD
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
-        code = INTERRUPTED
+        return INTERRUPTED
     except Exception as error:
         from client.commands import failing
 
         click.echo(failing.sentence(error), err=True)
-        code = BAD
-    sys.exit(code)
+        return BAD

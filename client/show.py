@@ -17,7 +17,6 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from client.demo import Outcome
 from client.shifts import Listed, Snapshot
 from client.story import StoryLine, inert
 from longshift.contracts import RunResult
@@ -64,7 +63,7 @@ def sent(as_json: bool, run_id: str, message: str, text: str, /, **given: str) -
 
 def value(given: JsonValue) -> str:
     """A limit's value in words."""
-    return "none" if given is None else json.dumps(given).strip('"')
+    return "none" if given is None else f"{given:.10g}" if isinstance(given, float) else json.dumps(given).strip('"')
 
 
 def step(told: StoryLine, *, err: bool = False) -> None:
@@ -136,8 +135,12 @@ def picture(found: Snapshot, steps: Sequence[StoryLine], width: int) -> Renderab
         colour = "green" if share < NEARLY else "yellow" if share < 1 else "red"
         bar = ProgressBar(budget.limit or 1, budget.used, BAR, complete_style=colour, finished_style=colour)
         bars.add_row(Text(budget.name), *((bar,) if width >= NARROW else ()), Text(budget.figures))
-    told = [Text(f"{_clock(one.at)}  {one.text}", KINDS.get(one.kind, ""), no_wrap=True) for one in steps]
-    return Group(head, Text(), bars, *((Text(), *told) if told else ()))
+    told = [
+        Text(f"{_clock(one.at)}  {one.text}", KINDS.get(one.kind, ""), no_wrap=True, overflow="ellipsis")
+        for one in steps
+    ]
+    parts: list[list[RenderableType]] = [[head], [bars] if bars.rows else [], [*told]]
+    return Group(*(line for part in parts if part for line in (*part, Text())))
 
 
 @dataclass(frozen=True)
@@ -169,7 +172,7 @@ def budgets(found: Snapshot) -> list[Budget]:
         Budget("seconds", round(passed, 1), limits.seconds),
         Budget("context bytes", view.context_bytes, limits.context_bytes),
         Budget("output tokens", view.output_tokens, limits.total_output_tokens),
-        Budget("cost, US cents", cents(view.exposure), cents(limits.budget)),
+        Budget("US cents", cents(view.exposure), cents(limits.budget)),
     ]
 
 
@@ -189,17 +192,6 @@ def transcript(messages: Sequence[Message]) -> None:
         for call in message.calls if isinstance(message, AssistantMessage) else ():
             given = call.malformed or json.dumps(call.arguments, ensure_ascii=False)
             click.echo(f"  -> {inert(f'{call.name} {given} ({call.id})')}")
-
-
-def demonstrated(outcome: Outcome) -> None:
-    """What came of the demonstration."""
-    result(outcome.result)
-    for draft in outcome.evidence.drafts:
-        click.echo(f"{'draft':10}{inert(str(draft['sku']))} x {draft['quantity']}: {draft['total_cents']} cents")
-    click.echo(f"{'drafts':10}{outcome.evidence.total_cents} cents in all")
-    verdict = click.style("holds", fg="green") if outcome.evidence.verdict else click.style("fails", fg="red")
-    click.echo(f"{'evidence':10}{verdict}: {inert(outcome.evidence.sentence)}")
-    click.echo(f"{'page':10}{outcome.page}")
 
 
 def _facts(found: Snapshot) -> list[tuple[str, str]]:

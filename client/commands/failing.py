@@ -18,4 +18,6 @@ def sentence(error: Exception) -> str:
     text = inert(str(error), multiline=True)
     if isinstance(error, KNOWN):
         return f"Error: {text}"
+    if isinstance(error, OSError) and error.strerror:  # a full disk, a folder that may not be written
+        return f"Error: {inert(error.strerror)}{f': {inert(str(error.filename))}' if error.filename else ''}"
     return f"Error: {type(error).__name__}: {text[:500]}\nThis should not happen; please report it, with the command."

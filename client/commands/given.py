@@ -38,7 +38,7 @@ def read_limits(words: Sequence[str], current: Limits | None = None) -> dict[str
             problems.append(f"{name[:60]}: is given twice; give it once")
         else:
             try:
-                changes[name] = _raised(name, text[1:], current) if text.startswith("+") else _value(text)
+                changes[name] = _raised(name, text[1:], current) if is_relative(word) else _value(text)
             except ValueError as error:
                 problems.append(f"{name[:60]}: {error}")
     try:
@@ -50,9 +50,9 @@ def read_limits(words: Sequence[str], current: Limits | None = None) -> dict[str
     return changes
 
 
-def is_relative(words: Sequence[str]) -> bool:
-    """Whether any of `words` asks for more than now, so that the limits now must be known."""
-    return any(word.partition("=")[2].startswith("+") for word in words)
+def is_relative(word: str) -> bool:
+    """Whether `name=+N` asks for more than now, so that the limits now must be known."""
+    return word.partition("=")[2].startswith("+")
 
 
 def _value(text: str) -> JsonValue:

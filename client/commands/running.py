@@ -21,6 +21,7 @@ from client.commands.session import (
     json_option,
     until_told,
 )
+from client.story import inert
 from endpoints.config import OpenAIConfig
 from longshift.contracts import RunInput, RunResult
 
@@ -119,7 +120,7 @@ def demo_command(keep: bool, crash: bool, live: bool, endpoint: str | None, mode
             if as_json:
                 show.document(outcome.document())
             else:
-                show.demonstrated(outcome)
+                _tell(outcome)
             code = COMPLETED if outcome.good else ENDED_OTHERWISE
             if keep:
                 show.note(
@@ -190,3 +191,14 @@ def _live(live: bool, endpoint: str | None, model: str | None) -> demo.Live | No
         text = {error["loc"][0]: error["msg"].removeprefix("Value error, ") for error in error.errors()}
         raise BadInput([f"{options[str(name)]}: {words}" for name, words in text.items()]) from None
     return demo.Live(config.url, config.model)
+
+
+def _tell(outcome: demo.Outcome) -> None:
+    """What came of the demonstration."""
+    show.result(outcome.result)
+    for draft in outcome.evidence.drafts:
+        click.echo(f"{'draft':10}{inert(str(draft['sku']))} x {draft['quantity']}: {draft['total_cents']} cents")
+    click.echo(f"{'drafts':10}{outcome.evidence.total_cents} cents in all")
+    verdict = click.style("holds", fg="green") if outcome.evidence.verdict else click.style("fails", fg="red")
+    click.echo(f"{'evidence':10}{verdict}: {inert(outcome.evidence.sentence)}")
+    click.echo(f"{'page':10}{outcome.page}")

@@ -8,6 +8,7 @@ import click
 from client import show
 from client.commands.given import BadInput, is_relative, read_limits
 from client.commands.session import Session, json_option, run_argument
+from longshift.limits import Limits
 
 
 @click.command("stop")
@@ -79,15 +80,9 @@ def limits_command(config: Path | None, run_id: str, changes: tuple[str, ...], a
       longshift limits shop-20300101-090000-1f2e model_calls=20 tool_calls=+10
       longshift limits shop-20300101-090000-1f2e working_seconds=none on_limit=wait
     """
-    if not is_relative(changes):
-        read_limits(changes)  # what is bad in any case needs no server to say so
+    read_limits([change for change in changes if not is_relative(change)])  # bad in any case: needs no server to say so
     with Session(config) as session:
-        current = None
-        if is_relative(changes):
-            view = session.do(session.shifts.state(run_id)).view
-            current = view.limits if view else None
-            if current is None:
-                raise BadInput([f"{run_id}: its limits now are not known, since no worker answers; give whole values"])
+        current = _current(session, run_id) if any(map(is_relative, changes)) else None
         wanted = read_limits(changes, current)
         applied = session.do(session.shifts.set_limits(run_id, wanted, request_id=uuid.uuid4().hex))
     if as_json:
@@ -115,3 +110,13 @@ def tell_command(config: Path | None, run_id: str, text: str, as_json: bool) -> 
     with Session(config) as session:
         session.do(session.shifts.tell(run_id, text, request_id=uuid.uuid4().hex))
     show.sent(as_json, run_id, "tell", f"{run_id} gets the message before its next model call", text=text)
+
+
+def _current(session: Session, run_id: str) -> Limits:
+    """The limits of a run now. Raises BadInput where they are not known."""
+    found = session.do(session.shifts.state(run_id))
+    if found.view and found.view.limits:
+        return found.view.limits
+    if found.closed_at:
+        raise BadInput([f"{run_id}: has ended with {found.status}; its limits cannot be changed any more"])
+    raise BadInput([f"{run_id}: what +VALUE would add to is not known, since no worker answers; give whole values"])
