@@ -254,23 +254,13 @@ class AgentRun(Waiting):
     async def _run_portion(self, spec: RunSpec, portion: Sequence[Planned], number: int) -> End | None:
         """Run neighbouring reads side by side, or one effect; append the observations in the order of the calls."""
         state, began = self._state, self._now()
-        handles: dict[int, workflow.ActivityHandle[RanTool]] = {}
-        for item in portion:
-            if item.observation is None:
-                request = RunTool(
-                    run_id=state.run_id,
-                    agent=spec.agent.name,
-                    model_call=number,
-                    position=item.position,
-                    call=item.call,
-                    repeat_of=item.repeat_of,
-                )
-                seconds, left = admission.seconds_allowed(state, began), state.seconds_left(began)
-                handles[item.position] = calls.start_run_tool(request, item, spec, seconds, left)
+        handles = self._dispatched(spec, portion, number)
         end: End | None = None
-        worked = 0
+        worked, missing = 0, False  # once an observation is missing, none after it may stand in the transcript
         for item in portion:
             if item.observation is not None:
+                if missing:
+                    continue
                 state.append_message(item.observation)
                 if item.fatal:
                     end = end or End(Status.TOOL_FATAL, f"{item.call.name[:80]} is not a tool of this agent")
@@ -282,19 +272,40 @@ class AgentRun(Waiting):
                     ran = await handle
                 except ActivityError as error:
                     worked = max(worked, self._worked(error, began))
-                    failure = self._tool_failed(item, error)
+                    failure = None if missing else self._tool_failed(item, error)
                     end = end or failure
-                    if failure:
-                        continue
+                    missing = missing or failure is not None
                 else:
                     worked = max(worked, ran.milliseconds)
-                    state.append_recorded(ran.observation, Entry(call=(number, item.position)))
-                    if ran.fatal:
-                        text = f"{item.call.name} says that nothing the model does can help"
-                        end = end or End(Status.TOOL_FATAL, text)
-            self._observed.add(item.call.id)
+                    if not missing:
+                        state.append_recorded(ran.observation, Entry(call=(number, item.position)))
+                        if ran.fatal:
+                            text = f"{item.call.name} says that nothing the model does can help"
+                            end = end or End(Status.TOOL_FATAL, text)
+            if not missing:
+                self._observed.add(item.call.id)
         state.working_milliseconds += worked
         return end
+
+    def _dispatched(
+        self, spec: RunSpec, portion: Sequence[Planned], number: int
+    ) -> dict[int, workflow.ActivityHandle[RanTool]]:
+        """The activities of the calls that need one, by position, all of them under way."""
+        state, now = self._state, self._now()
+        handles: dict[int, workflow.ActivityHandle[RanTool]] = {}
+        for item in portion:
+            if item.observation is None:
+                request = RunTool(
+                    run_id=state.run_id,
+                    agent=spec.agent.name,
+                    model_call=number,
+                    position=item.position,
+                    call=item.call,
+                    repeat_of=item.repeat_of,
+                )
+                seconds, left = admission.seconds_allowed(state, now), state.seconds_left(now)
+                handles[item.position] = calls.start_run_tool(request, item, spec, seconds, left)
+        return handles
 
     def _tool_failed(self, item: Planned, error: ActivityError) -> End | None:
         """What a dispatch without an observation means: the model is told of a read, an effect is unknown."""
