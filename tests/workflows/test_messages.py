@@ -12,7 +12,7 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from longshift import contracts
+from longshift import Agent, contracts, tool, validate_episode
 from longshift.contracts import StateView
 from longshift.limits import Limits
 from longshift.status import Status
@@ -257,3 +257,39 @@ async def test_a_stop_that_comes_with_the_answer_is_recorded_and_the_answer_wins
         end = await ended(handle)
     assert (end.status, end.answer) == (Status.COMPLETED, "Done.")
     assert "stop" in await decisions(journal_url, queue)
+
+
+async def test_a_stop_now_during_reads_side_by_side_leaves_a_valid_episode(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    """The second read is done while the first is broken off: its observation may not stand without the other's."""
+    first_began = asyncio.Event()
+
+    @tool(kind="read")
+    async def look(what: str) -> str:
+        """Look at something; the first look never ends."""
+        if what == "first":
+            first_began.set()
+            await asyncio.Event().wait()
+        return what
+
+    agent = Agent(name="looker", system="Look.", endpoint="scripted", tools=(look,))
+    calls = [call(what, "look", what=what) for what in ("first", "second", "third")]
+    async with shop_open(client, queue, journal_url, agent, Script(calls)):
+        handle = await started(client, queue, GIVEN.model_copy(update={"agent": "looker"}))
+        await first_began.wait()
+        async for event in handle.fetch_history_events(wait_new_event=True):
+            if event.HasField("activity_task_completed_event_attributes"):
+                done = event.activity_task_completed_event_attributes.result.payloads[0].data
+                if b'"call_id":"second"' in done:
+                    break
+        await handle.signal(contracts.STOP, {"mode": "now"})
+        end = await ended(handle)
+    assert (end.status, end.tool_calls) == (Status.STOP_REQUESTED, 3)
+    assert end.unrun_calls == ("first", "second", "third")
+    journal = await Journal.open(journal_url)
+    messages = [stored.message for stored in await journal.messages(queue)]
+    assert await journal.verify_chain(queue) is None
+    await journal.close()
+    report = validate_episode(messages)
+    assert (report.problem, report.unanswered, len(messages)) == (None, end.unrun_calls, end.messages)
