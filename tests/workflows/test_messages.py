@@ -5,12 +5,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from temporalio import activity
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, WorkflowFailureError, WorkflowQueryFailedError
 from temporalio.client import WorkflowUpdateFailedError as UpdateFailed
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
+from temporalio.worker import Worker
 
 from longshift import Agent, contracts, tool, validate_episode
 from longshift.contracts import StateView
@@ -18,7 +20,8 @@ from longshift.limits import Limits
 from longshift.status import Status
 from store.journal import Journal
 from tests.workflows.raw_runs import details, ended, given, started, until_waiting
-from tests.workflows.running import GIVEN, PARROT, Script, call, decisions, shop_open
+from tests.workflows.running import GIVEN, PARROT, Script, activities_of, call, decisions, shop_open
+from workflows.agent_run import AgentRun
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -293,3 +296,32 @@ async def test_a_stop_now_during_reads_side_by_side_leaves_a_valid_episode(
     await journal.close()
     report = validate_episode(messages)
     assert (report.problem, report.unanswered, len(messages)) == (None, end.unrun_calls, end.messages)
+
+
+async def test_a_cancellation_that_comes_together_with_the_recorded_end_changes_nothing(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    """The journal says COMPLETED by then: so must Temporal."""
+    async with activities_of(journal_url, PARROT, Script("Done.")) as activities:
+        closing, let_go = asyncio.Event(), asyncio.Event()
+        close_run = activities.pop()
+
+        @activity.defn(name=contracts.CLOSE_RUN)
+        async def held_close_run(request: contracts.CloseRun) -> None:
+            await close_run(request)
+            closing.set()
+            await let_go.wait()
+
+        async with Worker(client, task_queue=queue, activities=[*activities, held_close_run]):
+            async with Worker(client, task_queue=queue, workflows=[AgentRun]):
+                handle = await started(client, queue)
+                await closing.wait()
+            let_go.set()
+            async for event in handle.fetch_history_events(wait_new_event=True):
+                completed = event.activity_task_completed_event_attributes
+                if event.HasField("activity_task_completed_event_attributes") and not completed.result.payloads[0].data:
+                    break
+            await handle.cancel(reason="too late")
+            async with Worker(client, task_queue=queue, workflows=[AgentRun]):
+                end = await ended(handle)
+    assert (end.status, end.answer) == (Status.COMPLETED, "Done.")
