@@ -22,15 +22,15 @@ from longshift.messages import (
 from longshift.observations import ok, read
 from longshift.recording import INLINE_BYTES, Recorded, record
 
-TEXT = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(["é" * 9000, "\0" * 9000, " " * 9000])
-ARGUMENTS = st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), TEXT | st.none(), max_size=2)
+TEXT = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(["é" * 4200, "\0" * 1500, " " * 8500])
+ARGUMENTS = st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), TEXT | st.none(), max_size=1)
 CALLS = st.builds(
     ToolCall, id=st.just("a"), name=st.just("look"), arguments=ARGUMENTS, malformed=st.none() | TEXT.filter(bool)
 )
 MESSAGES: st.SearchStrategy[Message] = st.one_of(
     st.builds(SystemMessage, content=TEXT),
     st.builds(UserMessage, content=TEXT),
-    st.builds(AssistantMessage, content=TEXT, calls=st.lists(CALLS, max_size=3).map(tuple)),
+    st.builds(AssistantMessage, content=TEXT, calls=st.lists(CALLS, max_size=1).map(tuple)),
     st.builds(ToolMessage, call_id=st.just("a"), name=st.just("look"), content=TEXT.map(ok)),
 )
 ADAPTER: TypeAdapter[Message] = TypeAdapter(Message)
