@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -233,4 +233,4 @@ def _indented(text: str, columns: int = 10) -> str:
 
 def _clock(at: float, *, date: bool = False) -> str:
     """Local time of `at`, seconds since the epoch."""
-    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S" if date else "%H:%M:%S")
+    return datetime.fromtimestamp(at, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S" if date else "%H:%M:%S")

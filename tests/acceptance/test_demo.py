@@ -1,0 +1,78 @@
+"""`longshift demo`, end to end: it needs nothing but the installed command."""
+
+import json
+import re
+import signal
+import subprocess
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from client.demo import HELD_BACK_MS
+from tests.acceptance.commands import LONGSHIFT, PATIENCE, clean_environment, longshift
+
+pytestmark = pytest.mark.slow
+
+DRAFTS = [
+    {"sku": "SKU-VANILLA", "quantity": 6, "total_cents": 1500, "currency": "USD"},
+    {"sku": "SKU-STRAWBERRY", "quantity": 4, "total_cents": 1100, "currency": "USD"},
+]
+
+
+def test_the_demo_shows_each_step_the_drafts_and_the_proof(tmp_path: Path) -> None:
+    shown = longshift("demo", env=clean_environment(TMPDIR=str(tmp_path)), cwd=tmp_path)
+
+    assert shown.code == 0, shown
+    steps = re.findall(r"^\d\d:\d\d:\d\d  (.*)$", shown.out, re.MULTILINE)
+    assert [step for step in steps if step.endswith("began")] == [f"model call {n} began" for n in (1, 2, 3)]
+    assert "list_stock {}: ok" in steps
+    assert steps[-1] == "ended: COMPLETED: answered with model call 3"
+    assert "used      3 model calls, 3 tool calls, 0 output tokens, 0 cents, 8 messages\n" in shown.out
+    assert "draft     SKU-VANILLA x 6: 1500 cents\ndraft     SKU-STRAWBERRY x 4: 1100 cents\n" in shown.out
+    assert "drafts    2600 cents in all\nevidence  holds: both drafts were made, once each" in shown.out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demo_heeds_no_configuration_and_leaves_its_page_up_on_request(tmp_path: Path) -> None:
+    (tmp_path / "longshift.toml").write_text('task_queue = "elsewhere"\ndefault_agent = "nobody"\n', encoding="utf-8")
+    env = clean_environment(TEMPORAL_ADDRESS="127.0.0.1:1", LONGSHIFT_TASK_QUEUE="elsewhere")
+
+    with subprocess.Popen(
+        [LONGSHIFT, "demo", "--keep", "--json"], env=env, cwd=tmp_path, stdout=subprocess.PIPE
+    ) as demo:
+        assert demo.stdout
+        document = json.loads(demo.stdout.readline())
+        with urlopen(document["page"]) as page:
+            assert page.status == 200
+        api = document["page"].replace("/namespaces/", "/api/v1/namespaces/").removesuffix("/history")
+        workflow, run = api.rsplit("/", 2)[1:]
+        with urlopen(f"{api.rsplit('/', 1)[0]}?execution.runId={run}") as answer:
+            assert json.load(answer)["workflowExecutionInfo"]["execution"] == {"workflowId": workflow, "runId": run}
+        demo.send_signal(signal.SIGINT)
+        rest, _ = demo.communicate(timeout=PATIENCE)
+
+    assert (demo.returncode, rest) == (0, b"")
+    assert (document["run_id"], document["drafts"], document["drafts_cents"]) == (workflow, DRAFTS, 2600)
+    assert document["evidence"] is True
+
+
+def test_a_worker_killed_in_the_middle_of_a_model_call_does_not_hurt_the_shift() -> None:
+    shown = longshift("demo", "--crash", "--json", env=clean_environment())
+
+    document = shown.document
+    assert (shown.code, document["status"], document["evidence"]) == (0, "COMPLETED", True)
+    assert (document["drafts"], document["tool_calls"], document["messages"]) == (DRAFTS, 3, 8)
+    assert "kill -9" in shown.err
+    assert "was killed by signal 9 and is started again" in shown.err
+    assert "its worker gives no sign of life any more" in shown.err
+    assert document["working_seconds"] >= HELD_BACK_MS / 1000
+
+
+def test_a_live_demo_whose_model_does_not_answer_ends_with_1_and_says_why() -> None:
+    words = ("--live", "--endpoint", "http://127.0.0.1:1/v1", "--model", "1")
+
+    shown = longshift("demo", *words, "--json", env=clean_environment())
+
+    assert (shown.code, shown.document["status"]) == (1, "MODEL_FAILED")
+    assert "live" in shown.document["detail"]
