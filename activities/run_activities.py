@@ -15,6 +15,7 @@ from endpoints.base import Endpoint, Reply, Request
 from endpoints.config import EndpointConfig
 from longshift import contracts, observations
 from longshift.agent import Agent
+from longshift.batches import told_again
 from longshift.contracts import (
     CalledModel,
     CallModel,
@@ -228,11 +229,7 @@ class Activities:
         """The observation of a call that is repeated: what the earlier one returned, and no second run."""
         stored = await self._journal.observation(request.run_id, *earlier)
         returned = stored.observation.content if stored else "an observation that stands above"
-        text = (
-            f"this exact call was already made and is not made again; it returned: {returned}. "
-            "Use that, or try another approach."
-        )
-        whole = observations.error("repeated", text)
+        whole = observations.error("repeated", told_again(returned))
         content = observations.cut(whole, max_bytes)
         uncut = None if whole == content else whole
         observed = Observed(_message(request, content), 0, fatal=False, whole=uncut)

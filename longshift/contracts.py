@@ -224,7 +224,7 @@ class RunResult(Payload):
     detail: str
     """A sentence that names the figures."""
     partial: str | None = None
-    """The text of a wrap-up: what a run that a limit ended got to."""
+    """What a run without an answer got to: the text of its wrap-up, or an answer that a user's message followed."""
     model_calls: int = 0
     tool_calls: int = 0
     output_tokens: int = 0

@@ -137,7 +137,7 @@ def conclude(state: RunState, end: End, unrun: Sequence[str]) -> RunResult:
         status=end.status,
         answer=end.answer.text if end.answer else None,
         answer_whole=end.answer.whole if end.answer else None,
-        partial=end.partial,
+        partial=end.partial or (None if end.answer else state.answered),
         detail=end.detail,
         model_calls=state.model_calls,
         tool_calls=state.tool_calls,

@@ -91,6 +91,8 @@ class RunState(BaseModel):
 
     stop: Stop | None = None
     paused: bool = False
+    answered: str | None = None
+    """The latest answer that a user's message kept from ending the run."""
     wrapped_up: bool = False
     """The notice of a wrap-up stands in the transcript."""
     tells: list[str] = Field(default_factory=list)
@@ -131,15 +133,15 @@ class RunState(BaseModel):
         if turn.cost is not None:
             self.exposure += turn.cost - estimate
 
-    def settle_failure(self, failure: ModelFailure, estimate: int) -> None:
-        """Count a failed call; a reply that was received and refused is charged what it reports, any other call
-        keeps its estimate, since it may have been answered and billed."""
+    def settle_failure(self, failure: ModelFailure, estimate: int, allowed: int) -> None:
+        """Count a failed call; a reply that was received and refused is charged what it reports, at most the output
+        tokens it was allowed, any other call keeps its estimate, since it may have been answered and billed."""
         self.replies += failure.kind != "lost"
         self.failures_in_row += 1
         if failure.cost is not None:
             self.exposure += failure.cost - estimate
         if failure.usage is not None and failure.usage.output_tokens is not None:
-            self.output_tokens += failure.usage.output_tokens
+            self.output_tokens += min(failure.usage.output_tokens, allowed)
 
     def append_recorded(self, recorded: Recorded, entry: Entry) -> None:
         """Append a message whose body an activity put into the journal, where `entry` says it is."""

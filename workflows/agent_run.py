@@ -151,7 +151,7 @@ class AgentRun(Waiting):
         if isinstance(reply, End):
             return reply
         if isinstance(reply, ModelFailure):
-            return await self._failed(reply, estimate, number)
+            return await self._failed(reply, estimate, allowance.output_tokens, number)
         state.settle_turn(reply, estimate)
         refused = judgement.receive(state, reply, allowance.output_tokens, self._now())
         if refused:
@@ -167,6 +167,7 @@ class AgentRun(Waiting):
         if isinstance(verdict, Batch):
             return await self._run_batch(spec, verdict.planned, number)
         if state.tells and not state.stop:
+            state.answered = verdict.text
             return None  # a user's message arrived before the answer did: it is answered first
         return End(Status.COMPLETED, f"answered with model call {number}", answer=verdict)
 
@@ -219,10 +220,10 @@ class AgentRun(Waiting):
             if barred:
                 return barred
 
-    async def _failed(self, failure: ModelFailure, estimate: int, number: int) -> End | None:
+    async def _failed(self, failure: ModelFailure, estimate: int, allowed: int, number: int) -> End | None:
         """Count a failed call, and wait before the next attempt, which is admitted like any other call."""
         state = self._state
-        state.settle_failure(failure, estimate)
+        state.settle_failure(failure, estimate, allowed)
         state.decide(self._now(), "model_failed", number=number, failure=failure.kind, message=failure.message)
         verdict = judgement.after_failure(state, failure, self._now())
         if isinstance(verdict, End):

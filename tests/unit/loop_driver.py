@@ -136,7 +136,7 @@ class Driver:
             return reply
         self.overcharged += max(0, (reply.cost or 0) - estimate)
         if isinstance(reply, ModelFailure):
-            return self._failed(reply, estimate)
+            return self._failed(reply, estimate, allowance.output_tokens)
         state.settle_turn(reply, estimate)
         refused = judgement.receive(state, reply, allowance.output_tokens, self.now)
         if refused:
@@ -157,6 +157,7 @@ class Driver:
         if isinstance(verdict, Batch):
             return self._run_batch(verdict.planned, number)
         if self.state.tells and not self.state.stop:
+            self.state.answered = verdict.text
             return None
         return End(Status.COMPLETED, f"answered with model call {number}", answer=verdict)
 
@@ -171,8 +172,8 @@ class Driver:
         barred = self._barred_in_flight(cut)
         return barred or reply
 
-    def _failed(self, reply: ModelFailure, estimate: int) -> End | None:
-        self.state.settle_failure(reply, estimate)
+    def _failed(self, reply: ModelFailure, estimate: int, allowed: int) -> End | None:
+        self.state.settle_failure(reply, estimate, allowed)
         verdict = judgement.after_failure(self.state, reply, self.now)
         if isinstance(verdict, End):
             return admission.stopped(self.state) or verdict

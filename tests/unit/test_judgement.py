@@ -79,11 +79,14 @@ def test_a_call_is_reserved_at_its_estimate_and_settled_at_what_it_cost() -> Non
     run.settle_turn(turn("x"), 30_000)
     assert run.exposure == 42_345, "without a price the estimate stays"
     run.begin_model_call()
-    run.settle_failure(failure(), 30_000)
+    run.settle_failure(failure(), 30_000, 64)
     assert run.exposure == 72_345, "a failed call may have been billed"
     run.begin_model_call()
-    run.settle_failure(failure(cost=5, usage=Usage(output_tokens=7)), 30_000)
+    run.settle_failure(failure(cost=5, usage=Usage(output_tokens=7)), 30_000, 64)
     assert (run.exposure, run.output_tokens) == (72_350, 7), "a reply that was refused is charged what it reports"
+    run.begin_model_call()
+    run.settle_failure(failure(usage=Usage(output_tokens=10**12)), 30_000, 64)
+    assert run.output_tokens == 71, "and no more tokens than it was allowed"
 
 
 def test_the_estimate_of_a_call_that_is_out_is_settled_by_what_was_reserved_for_it() -> None:
@@ -192,7 +195,7 @@ def test_a_transient_failure_is_tried_again_as_often_as_is_allowed(retries: int,
 
 def test_a_final_failure_is_not_tried_again_and_a_turn_in_between_begins_anew() -> None:
     run = state()
-    run.settle_failure(failure(), 0)
+    run.settle_failure(failure(), 0, 64)
     assert after_failure(run, failure("no key", transient=False), NOW) == End(Status.MODEL_FAILED, "no key")
     run.settle_turn(turn("x"), 0)
     assert run.failures_in_row == 0
