@@ -2,6 +2,7 @@
 
 import argparse
 import gc
+import os
 import sys
 from pathlib import Path
 
@@ -14,4 +15,9 @@ if __name__ == "__main__":
 
     gc.freeze()
     gc.enable()
-    sys.exit(main(arguments.config))
+    code = main(arguments.config)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # All is closed by now. Python's own way out waits for the threads of Temporal's core, one of which may wait for
+    # Python in order to log: seen once, a worker that had ended and did not go.
+    os._exit(code)
