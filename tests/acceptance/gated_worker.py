@@ -4,6 +4,7 @@
 activities, at its NUMBER-th call in this process.
 """
 
+import os
 import sys
 from typing import Any
 
@@ -35,4 +36,6 @@ def put_gate(when: str, method: str, number: int) -> None:
 
 if __name__ == "__main__":
     put_gate(sys.argv[1], sys.argv[2], int(sys.argv[3]))
-    sys.exit(main())
+    code = main()
+    sys.stderr.flush()
+    os._exit(code)  # as worker/__main__.py does

@@ -1,10 +1,13 @@
 """A shift whose processes are killed ends as it would have: same transcript, no turn paid for twice."""
 
 import asyncio
+import os
+import signal
 
 import pytest
 from temporalio.api.enums.v1 import EventType
 
+from longshift import validate_episode
 from longshift.status import Status
 from tests.acceptance.shift_house import RUN, House
 
@@ -130,6 +133,57 @@ async def test_a_worker_killed_at_every_turn_is_replaced_at_every_turn(house: Ho
 
     result = await house.ended_as_undisturbed(failed_calls=1)
     assert len(house.outside.requests) == result.model_calls == 4
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("method", ["open_run", "close_run"])
+async def test_a_worker_killed_while_it_opens_or_closes_a_run_leaves_that_to_the_next(
+    house: House, when: str, method: str
+) -> None:
+    house.outside.hold("gate")
+    first = await house.worker(when, method, "1")
+    await house.start()
+    await house.outside.came("gate")
+
+    await first.kill()
+    await house.worker()
+
+    result = await house.ended_as_undisturbed()
+    assert len(house.outside.requests) == result.model_calls == 3
+
+
+async def test_a_suspended_worker_that_wakes_up_late_sends_nothing(house: House) -> None:
+    house.outside.hold("gate")
+    first = await house.worker("before", "begin_model_call", "2")
+    await house.start()
+    await house.outside.came("gate")
+
+    os.kill(first.pid, signal.SIGSTOP)
+    await house.worker()
+    before = await house.ended_as_undisturbed()
+    house.outside.let_go("gate")
+    os.kill(first.pid, signal.SIGCONT)
+    assert await first.stop(60) == 0
+
+    assert await house.ended_as_undisturbed() == before
+    assert len(house.outside.requests) == before.model_calls == 3
+
+
+async def test_an_answer_that_reaches_a_suspended_worker_too_late_changes_nothing(house: House) -> None:
+    house.outside.hold("model 2")
+    first = await house.worker()
+    await house.start()
+    await house.outside.came("model 2")
+
+    os.kill(first.pid, signal.SIGSTOP)
+    await house.worker()
+    before = await house.ended_as_undisturbed(failed_calls=1)
+    house.outside.let_go("model 2")
+    os.kill(first.pid, signal.SIGCONT)
+    assert await first.stop(60) == 0
+
+    assert await house.ended_as_undisturbed(failed_calls=1) == before
+    assert len(house.outside.requests) == before.model_calls == 4
 
 
 # The server
@@ -282,7 +336,9 @@ async def test_a_stop_now_ends_at_once_and_breaks_off_what_is_out(house: House, 
         run = await journal.run(RUN)
         assert run is not None
         assert (run.status, run.digest) == ("STOP_REQUESTED", result.digest)
-        assert await journal.verify_chain(RUN) is None
+    report = validate_episode(await house.messages())
+    assert (report.problem, report.unanswered) == (None, result.unrun_calls)
+    assert result.unrun_calls == (("call-b", "call-c") if held == "look b" else ())
 
 
 async def test_a_graceful_stop_waits_for_what_is_out_and_uses_it(house: House) -> None:
