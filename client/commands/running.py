@@ -1,6 +1,7 @@
 """Begin a shift: demo, run, start."""
 
 import asyncio
+import contextlib
 import functools
 import sys
 from pathlib import Path
@@ -21,9 +22,14 @@ from client.commands.session import (
     json_option,
     until_told,
 )
+from client.errors import ClientError
 from client.story import inert
 from endpoints.config import OpenAIConfig
 from longshift.contracts import RunInput, RunResult
+from worker.connection import NoServer
+
+HINT_SECONDS = 2.0
+"""Seconds after which a run that no worker has taken is worth a word."""
 
 
 def shift_options(function: Function) -> Function:
@@ -149,12 +155,16 @@ def _to_its_end(session: Session, run_id: str, as_json: bool) -> RunResult | Non
     async def follow() -> RunResult:
         nonlocal told
         number = 0
-        async for line in session.shifts.follow(run_id):
-            number += 1
-            if number > told:  # after Ctrl-C the story begins anew
-                show.step(line, err=as_json)
-                told = number
-        return await session.shifts.result(run_id)
+        hinting = asyncio.create_task(_hint(session, run_id))
+        try:
+            async for line in session.shifts.follow(run_id):
+                number += 1
+                if number > told:  # after Ctrl-C the story begins anew
+                    show.step(line, err=as_json)
+                    told = number
+            return await session.shifts.result(run_id)
+        finally:
+            hinting.cancel()
 
     while True:
         try:
@@ -163,6 +173,15 @@ def _to_its_end(session: Session, run_id: str, as_json: bool) -> RunResult | Non
             if not _is_to_stop(run_id):
                 return None
             session.do(session.shifts.stop(run_id, reason="Ctrl-C at the command line"))
+
+
+async def _hint(session: Session, run_id: str) -> None:
+    """Say so where no worker takes the run."""
+    await asyncio.sleep(HINT_SECONDS)
+    with contextlib.suppress(ClientError, NoServer):  # who follows the run tells of it
+        found = await session.shifts.state(run_id)
+        if found.status in show.REMEDIES:
+            show.note(f"{run_id} waits: {show.REMEDIES[found.status]}")
 
 
 def _is_to_stop(run_id: str) -> bool:

@@ -65,7 +65,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     config.write_text(f'[journal]\nurl = "sqlite:///journal.db"\n{CONFIG}', encoding="utf-8")
     port, ui_port = free_port(), free_port()
     env = clean_environment(XDG_STATE_HOME=str(folder))
-    words = [LONGSHIFT, "--config", config, "up", "--port", str(port), "--ui-port", str(ui_port), "--json"]
+    words = [str(LONGSHIFT), "--config", str(config), "up", "--port", str(port), "--ui-port", str(ui_port), "--json"]
     with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout
@@ -179,28 +179,24 @@ def test_a_shift_is_started_looked_at_steered_and_stopped(up: Up) -> None:
     assert (started.code, started.document) == (0, {"run_id": "steered"})
     up("start", "Again.", "--id", "steered").refused("steered", "was started before")
 
-    state = up("state", "steered", "--json").document
-    assert (state["status"], state["agent"], state["goal"]) == ("RUNNING", "shop", "Take your time.")
     shown = up("state", "steered").out
-    assert "model calls     1 / 8\n" in shown
+    assert "status          RUNNING\n" in shown
+    assert "tool calls      0 / 16\n" in shown
     assert "/ 600\n" in shown
     up("result", "steered").refused("has not ended", "--wait")
 
     raised = up("limits", "steered", "seconds=+600", "tool_calls=20", "--json").document
     assert raised["changes"] == {"seconds": 1200, "tool_calls": 20}
     assert (raised["limits"]["seconds"], raised["waits_for_worker"]) == (1200, False)
-    up("limits", "steered", "working_seconds=+5").refused("working_seconds: has no limit now")
     assert up("pause", "steered", "--json").document == {"run_id": "steered", "sent": "pause"}
     assert up("resume", "steered", "--json").document == {"run_id": "steered", "sent": "resume"}
     assert up("tell", "steered", "And vanilla?").out == "steered gets the message before its next model call\n"
-    up("tell", "steered", " ").refused("text: must be the message's text, not blank")
 
     stopped = up("stop", "steered", "--now", "--reason", "seen enough", "--json").document
     assert stopped == {"run_id": "steered", "sent": "stop", "mode": "now", "reason": "seen enough"}
     result = up("result", "steered", "--wait", "--json")
     assert (result.code, result.document["status"]) == (1, "STOP_REQUESTED")
     assert "seen enough" in result.document["detail"]
-    up("stop", "steered").refused("has ended with STOP_REQUESTED")
     up("limits", "steered", "seconds=+1").refused("has ended with STOP_REQUESTED")
     assert "steered\tSTOP_REQUESTED\tshop\t" in up("list").out
 
@@ -238,13 +234,11 @@ def test_what_a_model_says_does_nothing_to_a_terminal_and_is_exact_in_json(up: U
     assert shown.code == 0
     assert f"answer    {inert(said)}\n" in shown.out
     assert up("result", "nasty", "--json").document["answer"] == said
-    for command in ("transcript", "state", "watch"):
-        assert not {"\x1b", "\r", "\u202e"} & set(up(command, "nasty").out)
+    for told in (shown, up("transcript", "nasty"), up("state", "nasty")):
+        assert not {"\x1b", "\r", "\u202e"} & set(told.out + told.err)
 
 
-@pytest.mark.parametrize(
-    "words", [("state",), ("watch",), ("result",), ("transcript",), ("stop",), ("tell", "x"), ("limits", "seconds=1")]
-)
+@pytest.mark.parametrize("words", [("watch",), ("result",), ("transcript",), ("tell", "x"), ("limits", "seconds=+1")])
 @pytest.mark.slow
 def test_an_unknown_shift_is_said_to_be_unknown(up: Up, words: tuple[str, ...]) -> None:
     up(words[0], "nobody", *words[1:]).refused("there is no run 'nobody'", "longshift list")
@@ -252,7 +246,7 @@ def test_an_unknown_shift_is_said_to_be_unknown(up: Up, words: tuple[str, ...]) 
 
 @pytest.mark.slow
 def test_an_agent_that_no_worker_knows_is_named_with_those_that_are(up: Up) -> None:
-    up("run", "x", "--agent", "nobody", "--limit", "seconds=20").refused("agent: no agent 'nobody'", "shop")
+    up("run", "x", "--agent", "nobody", "--limit", "seconds=20", "--json").refused("agent: no agent 'nobody'", "shop")
 
 
 @pytest.mark.slow

@@ -4,13 +4,19 @@ import json
 import re
 import signal
 import subprocess
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
 
 from client.demo import HELD_BACK_MS
 from tests.acceptance.commands import LONGSHIFT, PATIENCE, clean_environment, longshift
+from worker.settings import SHOP_TURNS
 
 pytestmark = pytest.mark.slow
 
@@ -69,10 +75,67 @@ def test_a_worker_killed_in_the_middle_of_a_model_call_does_not_hurt_the_shift()
     assert document["working_seconds"] >= HELD_BACK_MS / 1000
 
 
-def test_a_live_demo_whose_model_does_not_answer_ends_with_1_and_says_why() -> None:
-    words = ("--live", "--endpoint", "http://127.0.0.1:1/v1", "--model", "1")
+@contextmanager
+def chat_server(turns: Sequence[dict[str, Any]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """A server of chat completions: its base URL, and the requests that it got. It has no turn without a transcript
+    that asks for it, and refuses every key where it has none at all."""
+    requests: list[dict[str, Any]] = []
 
-    shown = longshift("demo", *words, "--json", env=clean_environment())
+    class Chat(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            requests.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            done = sum(message["role"] == "assistant" for message in requests[-1]["messages"])
+            body = json.dumps(completion(turns[done]) if turns else {"error": "no such key"}).encode()
+            self.send_response(200 if turns else 401)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
 
-    assert (shown.code, shown.document["status"]) == (1, "MODEL_FAILED")
-    assert "live" in shown.document["detail"]
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Chat) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/v1", requests
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def completion(turn: dict[str, Any]) -> dict[str, Any]:
+    """An authored turn as a server of chat completions would say it."""
+    calls = [
+        {
+            "id": call["id"],
+            "type": "function",
+            "function": {"name": call["name"], "arguments": json.dumps(call["arguments"])},
+        }
+        for call in turn["calls"]
+    ]
+    message = {"role": "assistant", "content": turn["content"], "tool_calls": calls or None}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
+    return {"choices": [choice], "usage": {"prompt_tokens": 40, "completion_tokens": 9}}
+
+
+def test_a_live_demo_runs_the_same_shift_against_a_server() -> None:
+    with chat_server(json.loads(SHOP_TURNS.read_text(encoding="utf-8"))["turns"]) as (url, requests):
+        env = clean_environment(LONGSHIFT_ENDPOINTS__LIVE__REASONING_EFFORT="none")
+        shown = longshift("demo", "--live", "--endpoint", url, "--model", "1", "--json", env=env)
+
+    document = shown.document
+    assert (shown.code, document["status"], document["drafts"]) == (0, "COMPLETED", DRAFTS)
+    assert document["output_tokens"] == 27
+    assert [(request["model"], request["reasoning_effort"]) for request in requests] == [("1", "none")] * 3
+
+
+def test_a_live_demo_whose_server_refuses_ends_with_1_and_says_why() -> None:
+    with chat_server(()) as (url, _):
+        shown = longshift("demo", "--live", "--endpoint", url, "--model", "m", env=clean_environment())
+
+    assert shown.code == 1
+    assert "status    MODEL_FAILED: " in shown.out
+    assert "401" in shown.out
+    assert "evidence  fails: no draft was made" in shown.out
