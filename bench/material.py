@@ -7,7 +7,9 @@ from longshift import Agent, Limits, tool
 
 OBSERVATION_BYTES = 1024
 """Bytes of what a step brings back."""
-OUTPUT_TOKENS = 24
+REMARK_BYTES = 400
+"""Bytes of text in a turn: a few sentences, so that the floor's step weighs 2.9 KB."""
+OUTPUT_TOKENS = 120
 """Output tokens that a turn reports."""
 TOOL = "read_part"
 TASK = "Read the log part by part, then say what you found."
@@ -16,7 +18,7 @@ ANSWER = "The log holds nothing unusual."
 
 def remark(number: int) -> str:
     """The text of turn `number`, beside its call."""
-    return f"Reading part {number} of the log."
+    return _repeated(f"Part {number} of the log comes next. ", REMARK_BYTES)
 
 
 def call_id(number: int) -> str:
@@ -26,12 +28,15 @@ def call_id(number: int) -> str:
 
 def part(number: int) -> str:
     """What the tool returns for one part of the log."""
-    line = f"part {number}: 200 GET /index.html; "
-    return (line * (OBSERVATION_BYTES // len(line) + 1))[:OBSERVATION_BYTES]
+    return _repeated(f"part {number}: 200 GET /index.html; ", OBSERVATION_BYTES)
+
+
+def _repeated(text: str, size: int) -> str:
+    return (text * (size // len(text) + 1))[:size]
 
 
 @tool(kind="read", timeout_seconds=30)
-def read_part(number: int) -> str:
+async def read_part(number: int) -> str:  # async, as the floor's is: a thread for it would be the tool's own cost
     """Read one part of the log."""
     return part(number)
 

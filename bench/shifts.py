@@ -23,6 +23,9 @@ from worker.plugin import longshift_plugin
 
 Subject = Literal["floor", "longshift"]
 
+PATIENCE = 2.0
+"""Seconds a step may take on average before the shift counts as stuck; it takes a tenth of one."""
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -49,13 +52,20 @@ class _Bench:
     server_pid: int
 
     async def measure(self, steps: int) -> Sample:
-        """Run one shift of so many steps."""
+        """Run one shift of so many steps.
+
+        Raises RuntimeError with the end of the worker's log where it does not end.
+        """
         workflow, given = ("floor", steps) if self.subject == "floor" else (WORKFLOW, _given(steps))
         cpu, server_cpu, began = cpu_seconds(self.worker.pid), cpu_seconds(self.server_pid), time.perf_counter()
         handle = await self.client.start_workflow(
             workflow, given, id=f"{self.subject}-{uuid4().hex[:12]}", task_queue=self.subject
         )
-        await handle.result()
+        try:
+            async with asyncio.timeout(PATIENCE * steps):
+                await handle.result()
+        except TimeoutError:
+            raise RuntimeError(f"{handle.id} goes on without end:\n{self.worker.last_lines()}") from None
         wall = time.perf_counter() - began
         cpu, server_cpu = cpu_seconds(self.worker.pid) - cpu, cpu_seconds(self.server_pid) - server_cpu
         assert handle.first_execution_run_id is not None
