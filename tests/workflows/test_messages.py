@@ -18,6 +18,7 @@ from longshift import Agent, contracts, tool, validate_episode
 from longshift.contracts import StateView
 from longshift.limits import Limits
 from longshift.status import Status
+from longshift.turns import ModelFailure
 from store.journal import Journal
 from tests.workflows.raw_runs import details, ended, given, started, until_waiting
 from tests.workflows.running import GIVEN, PARROT, Script, activities_of, call, decisions, shop_open
@@ -325,3 +326,30 @@ async def test_a_cancellation_that_comes_together_with_the_recorded_end_changes_
             async with Worker(client, task_queue=queue, workflows=[AgentRun]):
                 end = await ended(handle)
     assert (end.status, end.answer) == (Status.COMPLETED, "Done.")
+
+
+async def test_a_stop_is_heard_during_a_back_off(client: Client, queue: str, journal_url: str) -> None:
+    failure = ModelFailure(kind="status", message="scripted: 503", transient=True, retry_after=3000.0)
+    async with shop_open(client, queue, journal_url, PARROT, Script(failure)):
+        handle = await started(client, queue, given(seconds=4000.0))
+        async for event in handle.fetch_history_events(wait_new_event=True):
+            if event.HasField("timer_started_event_attributes"):
+                break
+        await handle.signal(contracts.STOP, "enough")
+        end = await ended(handle)
+    assert (end.status, end.model_calls) == (Status.STOP_REQUESTED, 1)
+
+
+async def test_the_first_of_two_stops_stands_and_the_second_can_make_it_urgent(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    model = Script("Done.", held=[1])
+    async with shop_open(client, queue, journal_url, PARROT, model):
+        handle = await started(client, queue)
+        await model.asked(1)
+        await handle.signal(contracts.STOP, {"reason": "first"})
+        await handle.signal(contracts.STOP, {"reason": "second", "mode": "now"})
+        end = await ended(handle)
+    assert (end.status, end.model_calls, end.messages) == (Status.STOP_REQUESTED, 1, 2)
+    assert end.detail == "a stop (now) was requested: first"
+    assert (await decisions(journal_url, queue)).count("stop") == 2
