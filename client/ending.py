@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 from temporalio.client import Client
@@ -15,7 +16,9 @@ from longshift.contracts import CloseRun, RunResult
 from longshift.messages import AssistantMessage, weigh
 from longshift.status import Status
 from store.errors import JournalError
-from store.journal import Journal
+
+if TYPE_CHECKING:
+    from store.journal import Journal
 
 
 async def ending(client: Client, run_id: str) -> RunResult:
@@ -65,11 +68,13 @@ async def with_journal(result: RunResult, journal_url: str) -> RunResult:
 
 
 @asynccontextmanager
-async def open_journal(url: str) -> AsyncIterator[Journal]:
+async def open_journal(url: str) -> AsyncIterator["Journal"]:
     """The journal, for as long as the body runs.
 
     Raises NoJournal for whatever the journal refuses.
     """
+    from store.journal import Journal  # SQL costs half of a command's start, and few commands read the journal
+
     try:
         journal = await Journal.open(url)
         try:
@@ -106,7 +111,7 @@ def _from_outside(end: Happening) -> str:
     return "the server's own time limit for the workflow passed; start runs without one"
 
 
-async def _with_counters(result: RunResult, journal: Journal) -> RunResult:
+async def _with_counters(result: RunResult, journal: "Journal") -> RunResult:
     run = await journal.run(result.run_id)
     if run is None:
         return _noting(result, "the journal does not hold this run, so its figures are not known")
@@ -124,7 +129,7 @@ async def _with_counters(result: RunResult, journal: Journal) -> RunResult:
     return _noting(counted, "the figures are those that the journal holds; a step under way is not in them")
 
 
-async def _with_answer(result: RunResult, journal: Journal) -> RunResult:
+async def _with_answer(result: RunResult, journal: "Journal") -> RunResult:
     answers = [stored.message for stored in await journal.messages(result.run_id) if stored.role == "assistant"]
     for message in reversed(answers):
         if isinstance(message, AssistantMessage) and weigh(message) == result.answer_whole:
