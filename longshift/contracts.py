@@ -77,11 +77,8 @@ def read_input(args: tuple[Any, ...]) -> RunInput:
         raise InputRefused({"input": f"must be exactly one JSON object, like {example}"})
     try:
         jsontext.check(args[0])
-        size = jsontext.size(jsontext.canonical(args[0]))
     except ValueError as error:
         raise InputRefused({"input": str(error)}) from None
-    if size > MAX_INPUT_BYTES:
-        raise InputRefused({"input": f"has {size} bytes, at most {MAX_INPUT_BYTES} are accepted"})
     try:
         given = RunInput.model_validate(args[0])
     except ValidationError as error:
@@ -94,6 +91,12 @@ def read_input(args: tuple[Any, ...]) -> RunInput:
         Limits().changed(given.limits)
     except LimitsRefused as refused:
         raise InputRefused({f"limits.{name}": text for name, text in refused.problems.items()}) from None
+    try:
+        size = jsontext.size(jsontext.canonical(args[0]))
+    except ValueError:
+        raise InputRefused({"messages": "a call's arguments hold a number that is out of range"}) from None
+    if size > MAX_INPUT_BYTES:
+        raise InputRefused({"input": f"has {size} bytes, at most {MAX_INPUT_BYTES} are accepted"})
     return given
 
 

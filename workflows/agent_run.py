@@ -89,8 +89,11 @@ class AgentRun(Waiting):
                 break
             except asyncio.CancelledError:
                 reason = workflow.cancellation_reason()
-                if body.done() or reason is None:
-                    raise  # failed by itself, or this worker evicts the run
+                if reason is None:
+                    raise  # this worker evicts the run
+                if body.done():
+                    result = await body  # the end and the cancellation came together: the end stands
+                    break
                 inbox.apply_stop(self._state, Stop(mode="now", reason=reason, cancelled=True))
                 self._received("cancel", reason=reason)
         if result.status not in CLOSED_WELL:

@@ -156,7 +156,7 @@ async def test_an_update_that_is_refused_names_the_field_and_changes_nothing(
         ([{"agent": "parrot", "task": "a", "endpoint": "no-such"}], "endpoint"),
         ([{"agent": "parrot", "task": "a", "limits": {"model_calls": "8"}}], "limits.model_calls"),
         ([{"agent": "parrot", "task": "a", "limits": {"seconds": -1}}], "limits.seconds"),
-        ([{"agent": "parrot", "task": "a", "limits": {"seconds": 1e999}}], "input"),
+        ([{"agent": "parrot", "task": "a", "limits": {"seconds": 1e999}}], "limits.seconds"),
         ([{"agent": "parrot", "messages": [{"role": "tool", "content": "a"}]}], "messages"),
         ([{"agent": "parrot", "messages": [{"role": "assistant", "content": "a"}]}], "messages"),
         ([{"state": {}, "spec": {}}], "state"),
