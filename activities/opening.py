@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from endpoints.config import EndpointConfig, OpenAIConfig
+from endpoints.config import EndpointConfig, ServerConfig
 from longshift.agent import Agent
 from longshift.contracts import EndpointFacts, InputRefused, RunInput, RunSpec
 from longshift.episode import validate_episode
@@ -31,7 +31,7 @@ def resolve(
     facts = EndpointFacts(
         name=name,
         kind=config.kind,
-        model=config.model if isinstance(config, OpenAIConfig) else config.kind,
+        model=config.model if isinstance(config, ServerConfig) else config.kind,
         timeout_seconds=config.timeout_seconds or UNTIMED_SECONDS,
     )
     notes = _notes(spec.limits.estimate, config)
@@ -58,7 +58,7 @@ def opening(given: RunInput, spec: RunSpec) -> tuple[Message, ...]:
 
 
 def _notes(estimate: int, config: EndpointConfig) -> tuple[str, ...]:
-    if isinstance(config, OpenAIConfig) and config.price is None and not estimate:
+    if isinstance(config, ServerConfig) and config.price is None and not estimate:
         return ("model_budget_cents can never bind: the endpoint has no price and estimated_call_cents is 0",)
     return ()
 

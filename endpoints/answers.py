@@ -20,13 +20,20 @@ MAX_RETRY_AFTER = 366 * 86_400.0
 TRANSIENT_4XX = frozenset({408, 409, 429})
 """Client errors that another attempt may help: timeout, conflict, too many requests. So may every 5xx, 529 too."""
 
-WRONG_URL = "check the endpoint's url: it must be the API's base URL, which usually ends in /v1"
+WRONG_URL = (
+    "check the endpoint's url: it must be the API's base URL, which usually ends in /v1 "
+    '(with kind = "anthropic": before it)'
+)
 
-_QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|billing_(hard_limit|not_active)|credit balance")
+_QUOTA = re.compile(
+    r"insufficient_quota|exceeded your current quota|billing_(hard_limit|not_active)|credit balance"
+    r"|spend_limit_reached|reached your specified .{0,20}usage limits"
+)
+"""What a 429, or with Anthropic a 400, says when the account may spend no more."""
 _CAUSES = (
     (
         re.compile(
-            r"context_length|exceed_context|context (length|size|window)|maximum context|prompt is too long"
+            r"context_length|exceed_context|context (length|size|window|limit)|maximum context|prompt is too long"
             r"|input is too long|too many tokens"
         ),
         "the request is too long for the model's context; lower context_bytes or serve the model with a larger context",
@@ -34,6 +41,10 @@ _CAUSES = (
     (
         re.compile(r"max_completion_tokens"),
         'the model wants the newer field for the allowance; set output_limit_field = "max_completion_tokens"',
+    ),
+    (
+        re.compile(r"thinking[^a-z].{0,40}(not supported|cannot be disabled)"),
+        "the model does not let its thinking be turned off; remove the setting thinking and raise output_tokens",
     ),
     (
         re.compile(r"not support (the use of )?tool|enable-auto-tool-choice|support function call"),
@@ -54,7 +65,21 @@ _REMEDIES = {
     402: "payment is required; waiting does not help",
     403: "access is denied; check the key's rights and the model's name",
     404: "nothing is there; check the endpoint's url and model",
+    413: "the request is larger than the server takes; lower context_bytes",
 }
+
+_STATUS_OF_TYPE = {
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""The HTTP status that each of Anthropic's error types comes with, for one that comes with another."""
 
 
 def failure(
@@ -137,23 +162,25 @@ def read_json(name: str, content_type: str, body: bytes) -> JsonValue | ModelFai
 
 
 def _error_in_ok(name: str, value: dict[str, JsonValue]) -> ModelFailure:
-    """An error object under HTTP 200, as gateways send it; judged by the HTTP status it holds, where it holds one."""
+    """An error object under HTTP 200, as gateways send it; judged by the HTTP status it names."""
     error = value["error"]
     code = error.get("code") if isinstance(error, dict) else None
     words = _words(value)
     if isinstance(code, int) and 400 <= code <= 599:
         return _by_status(name, code, words, f"HTTP 200 that holds an error with code {code}", None)
-    return _by_status(name, 400, words, "HTTP 200 that holds an error object in place of a reply", None)
+    kind = error.get("type") if isinstance(error, dict) else None
+    status = _STATUS_OF_TYPE.get(kind, 400) if isinstance(kind, str) else 400
+    return _by_status(name, status, words, "HTTP 200 that holds an error object in place of a reply", None)
 
 
 def _by_status(name: str, status: int, words: str, what: str, wait: float | None) -> ModelFailure:
     transient = transient_status(status)
     remedy = _REMEDIES.get(status)
-    if status == 429 and _QUOTA.search(words):
+    if status in (400, 429) and _QUOTA.search(words):
         transient, wait = False, None
         remedy = "the account's quota is spent; waiting does not help"
     elif status in (400, 413, 422):
-        remedy = next((text for pattern, text in _CAUSES if pattern.search(words)), None)
+        remedy = next((text for pattern, text in _CAUSES if pattern.search(words)), remedy)
     return failure(
         name,
         "status",
@@ -183,5 +210,8 @@ def _words(value: JsonValue) -> str:
     """The words of an error body that tell what it is about, in lower case: for comparing, never for showing."""
     error = value.get("error") or value if isinstance(value, dict) else value
     if isinstance(error, dict):
-        error = " ".join(str(error[key])[:1000] for key in ("code", "type", "param", "message") if error.get(key))
+        details = error.get("details")
+        texts = [error.get(key) for key in ("code", "type", "param", "message")]
+        texts.append(details.get("error_code") if isinstance(details, dict) else None)
+        error = " ".join(str(text)[:1000] for text in texts if text)
     return error[:4000].lower() if isinstance(error, str) else ""

@@ -9,7 +9,7 @@ import math
 import re
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -67,13 +67,16 @@ class Price(Configured):
     """US cents for a million output tokens."""
 
 
-class OpenAIConfig(Configured):
-    """A server of OpenAI-compatible chat completions: Ollama, vLLM, llama.cpp, OpenAI and others."""
+class ServerConfig(Configured):
+    """Base of what an operator writes about a model behind HTTP."""
 
-    kind: Literal["openai"] = "openai"
-    """The tag of this kind."""
+    path: ClassVar[str]
+    """Where requests go, added to `url`."""
+    example: ClassVar[str]
+    """A URL, for errors."""
+
     url: str
-    """Base URL, such as http://127.0.0.1:11434/v1; `/chat/completions` is added to it."""
+    """Base URL."""
     model: Annotated[str, Field(min_length=1)]
     """The server's name for the model."""
     timeout_seconds: Seconds = 120
@@ -86,6 +89,42 @@ class OpenAIConfig(Configured):
     """`own`: each call gets an id of Longshift's, for servers that use the same ids again in every turn."""
     max_body_bytes: BodyBytes = MAX_BODY_BYTES
     """Bytes of a decoded reply; a larger one is refused while it is being read."""
+
+    @field_validator("url")
+    @classmethod
+    def _base_url(cls, url: str) -> str:
+        try:
+            parts = urlsplit(url)
+            host, _ = parts.hostname, parts.port
+        except ValueError:
+            raise ValueError(f"is not a URL; give one such as {cls.example}") from None
+        if parts.scheme not in ("http", "https") or not host or not re.fullmatch(r"[!-~]+", url):
+            raise ValueError(f"must be an http or https URL of plain ASCII, such as {cls.example}")
+        if "@" in parts.netloc:
+            raise ValueError("must not hold a user name or password; name the key's variable in api_key_env")
+        if "?" in url or "#" in url:
+            raise ValueError("must have no query and no fragment")
+        url = url.rstrip("/")
+        if url.endswith(cls.path):
+            raise ValueError(f"must be the base URL, which ends before {cls.path}")
+        return url
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _variable_name(cls, name: str | None) -> str | None:
+        if name is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise ValueError("must be the NAME of an environment variable, such as OPENAI_API_KEY, not the key itself")
+        return name
+
+
+class OpenAIConfig(ServerConfig):
+    """A server of OpenAI-compatible chat completions: Ollama, vLLM, llama.cpp, OpenAI and others."""
+
+    path = "/chat/completions"
+    example = "http://127.0.0.1:11434/v1"
+
+    kind: Literal["openai"] = "openai"
+    """The tag of this kind."""
     output_limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """The request's field for the output allowance; OpenAI's reasoning models refuse the older `max_tokens`."""
     reasoning_effort: str | None = None
@@ -95,31 +134,26 @@ class OpenAIConfig(Configured):
     seed: Annotated[int, BeforeValidator(_no_boolean)] | None = None
     """Sampling seed, for experiments that are to be repeated; none: the server's default."""
 
+
+class AnthropicConfig(ServerConfig):
+    """Anthropic's Messages API, or a server that speaks it."""
+
+    path = "/v1/messages"
+    example = "https://api.anthropic.com"
+
+    kind: Literal["anthropic"] = "anthropic"
+    """The tag of this kind."""
+    url: str = example
+    """Base URL; `/v1/messages` is added to it."""
+    thinking: Literal["disabled"] | None = None
+    """`disabled` keeps a model that thinks by default from spending the allowance on thought; none: its default."""
+
     @field_validator("url")
     @classmethod
-    def _base_url(cls, url: str) -> str:
-        try:
-            parts = urlsplit(url)
-            host, _ = parts.hostname, parts.port
-        except ValueError:
-            raise ValueError("is not a URL; give one such as http://127.0.0.1:11434/v1") from None
-        if parts.scheme not in ("http", "https") or not host or not re.fullmatch(r"[!-~]+", url):
-            raise ValueError("must be an http or https URL of plain ASCII, such as http://127.0.0.1:11434/v1")
-        if "@" in parts.netloc:
-            raise ValueError("must not hold a user name or password; name the key's variable in api_key_env")
-        if "?" in url or "#" in url:
-            raise ValueError("must have no query and no fragment")
-        url = url.rstrip("/")
-        if url.endswith("/chat/completions"):
-            raise ValueError("must be the base URL, which ends before /chat/completions")
+    def _before_the_version(cls, url: str) -> str:
+        if url.endswith("/v1"):
+            raise ValueError(f"must be the base URL, which ends before {cls.path}")
         return url
-
-    @field_validator("api_key_env")
-    @classmethod
-    def _variable_name(cls, name: str | None) -> str | None:
-        if name is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            raise ValueError("must be the NAME of an environment variable, such as OPENAI_API_KEY, not the key itself")
-        return name
 
 
 class ReplayCall(Configured):
@@ -178,7 +212,7 @@ class ReplayConfig(Configured):
         return self
 
 
-EndpointConfig = Annotated[OpenAIConfig | ReplayConfig, Field(discriminator="kind")]
+EndpointConfig = Annotated[OpenAIConfig | AnthropicConfig | ReplayConfig, Field(discriminator="kind")]
 """Any endpoint, told apart by `kind`."""
 
 

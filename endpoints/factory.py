@@ -2,8 +2,9 @@
 
 from typing import assert_never
 
+from endpoints.anthropic import AnthropicEndpoint
 from endpoints.base import Endpoint
-from endpoints.config import EndpointConfig, OpenAIConfig, ReplayConfig
+from endpoints.config import AnthropicConfig, EndpointConfig, OpenAIConfig, ReplayConfig
 from endpoints.openai import OpenAIEndpoint
 from endpoints.replay import ReplayEndpoint
 
@@ -16,6 +17,8 @@ def open_endpoint(name: str, config: EndpointConfig) -> Endpoint:
     match config:
         case OpenAIConfig():
             return OpenAIEndpoint(name, config)
+        case AnthropicConfig():
+            return AnthropicEndpoint(name, config)
         case ReplayConfig():
             return ReplayEndpoint(name, config)
         case _:

@@ -1,7 +1,6 @@
 """OpenAI-compatible chat completions: build a request, parse a reply (both pure), and the endpoint that does so over
 HTTP. The format is OpenAI's; Ollama, vLLM and llama.cpp serve it too, each with its own deviations."""
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,15 +8,12 @@ from pydantic import JsonValue
 
 from endpoints.base import Reply, Request
 from endpoints.config import OpenAIConfig
-from endpoints.reading import RawCall, RawTurn, TurnRefused, invalid_usage, judged, read_usage
+from endpoints.reading import RawCall, RawTurn, TurnRefused, judged, usage_of
+from endpoints.sending import schema, sent_name, visible
 from endpoints.transport import Transport
 from longshift import jsontext
 from longshift.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 from longshift.tools import ToolSpec
-from longshift.turns import Usage
-
-EMPTY = "(empty)"
-"""Stands for an empty observation, since some providers refuse empty text."""
 
 _INCOMPLETE = {
     "length": "the reply was cut at the output limit (finish_reason length); raise output_tokens",
@@ -34,7 +30,7 @@ class OpenAIEndpoint:
         self._config = config
         self._transport = Transport(
             name,
-            f"{config.url}/chat/completions",
+            f"{config.url}{config.path}",
             timeout_seconds=config.timeout_seconds,
             max_body_bytes=config.max_body_bytes,
             api_key_env=config.api_key_env,
@@ -78,23 +74,20 @@ def _sent(message: Message) -> dict[str, Any]:
             calls = [_asked(call) for call in message.calls]
             return {"role": "assistant", "content": message.content or None, "tool_calls": calls}
         case ToolMessage():
-            content = message.content if message.content.strip() else EMPTY
-            return {"role": "tool", "tool_call_id": message.call_id, "content": content}
+            return {"role": "tool", "tool_call_id": message.call_id, "content": visible(message.content)}
 
 
 def _asked(call: ToolCall) -> dict[str, Any]:
-    # Servers read the arguments and check the name of a call that is sent back to them, and refuse the whole request
-    # for a bad one. Malformed arguments go back as none at all; what was wrong stands in the call's observation.
-    name = re.sub(r"[^A-Za-z0-9_-]", "_", call.name)[:64] or "unnamed"
-    arguments = jsontext.canonical(call.arguments)
-    return {"id": call.id, "type": "function", "function": {"name": name, "arguments": arguments}}
+    # Servers read the arguments of a call that is sent back to them, and refuse the whole request for bad ones.
+    # Malformed arguments go back as none at all; what was wrong stands in the call's observation.
+    function = {"name": sent_name(call.name), "arguments": jsontext.canonical(call.arguments)}
+    return {"id": call.id, "type": "function", "function": function}
 
 
 def _offered(tool: ToolSpec) -> dict[str, Any]:
-    parameters = tool.parameters or {"type": "object", "properties": {}}
     return {
         "type": "function",
-        "function": {"name": tool.name, "description": tool.description, "parameters": parameters},
+        "function": {"name": tool.name, "description": tool.description, "parameters": schema(tool)},
     }
 
 
@@ -103,11 +96,7 @@ def parse_reply(name: str, config: OpenAIConfig, reply: JsonValue, request: Requ
 
     Raises CallFailed of kind `invalid_turn`, and nothing else, for what is not one complete, valid turn.
     """
-    reported = reply.get("usage") if isinstance(reply, dict) else None
-    if isinstance(reported, dict):
-        usage = read_usage(reported.get("completion_tokens"), reported.get("prompt_tokens"))
-    else:
-        usage = Usage() if reported is None else invalid_usage(reported)
+    usage = usage_of(reply, "completion_tokens", "prompt_tokens")
     return judged(
         name, lambda: _understood(reply), usage, request, price=config.price, own_ids=config.call_ids == "own"
     )

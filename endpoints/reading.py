@@ -35,6 +35,8 @@ class RawCall:
     id: JsonValue
     name: JsonValue
     arguments: JsonValue
+    in_text: bool = True
+    """Whether the format gives arguments as JSON text; if not, text that is not blank is no object."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,23 @@ def judged(
     return Reply(message=message, stop_reason=raw.stop_reason, usage=usage, cost=charged)
 
 
+def usage_of(reply: JsonValue, output: str, input_: str, *cached: str) -> Usage:
+    """The usage in a reply, from the fields of its `usage` that these names are of.
+
+    Args:
+        reply: the whole reply.
+        output: names the output tokens.
+        input_: names the input tokens.
+        cached: names of input tokens that the format counts apart, and that are counted in here; null is none.
+    """
+    reported = reply.get("usage") if isinstance(reply, dict) else None
+    if not isinstance(reported, dict):
+        return Usage() if reported is None else invalid_usage(reported)
+    parts = [reported.get(input_), *(reported[name] for name in cached if reported.get(name) is not None)]
+    counts = [part for part in parts if _is_count(part)]
+    return read_usage(reported.get(output), sum(counts) if len(counts) == len(parts) else None)
+
+
 def read_usage(output: JsonValue, input_: JsonValue) -> Usage:
     """Token counts as reported.
 
@@ -109,7 +128,7 @@ def _calls(raw: Sequence[RawCall], request: Request, usage: Usage, *, own_ids: b
     for position, call in enumerate(raw):
         id_ = request.own_id(position) if own_ids else _id(call.id, position, request)
         name = _text(call.name, "name", position)
-        arguments = _arguments(call.arguments)
+        arguments = _arguments(call)
         if arguments is not None:
             calls.append(ToolCall(id=id_, name=name, arguments=arguments))
         elif (usage.output_tokens or 0) >= request.output_tokens:
@@ -138,11 +157,12 @@ def _text(value: JsonValue, field: str, position: int) -> str:
     return value
 
 
-def _arguments(value: JsonValue) -> dict[str, JsonValue] | None:
+def _arguments(call: RawCall) -> dict[str, JsonValue] | None:
     """The arguments object, or None where there is not exactly one."""
+    value = call.arguments
     if value is None or (isinstance(value, str) and not value.strip()):
         return {}  # accepted: no arguments as a missing key, null, an empty or a blank string
-    if isinstance(value, str):
+    if isinstance(value, str) and call.in_text:
         try:
             value = jsontext.parse(value)
         except jsontext.JsonRefused:

@@ -45,7 +45,15 @@ class Transport:
     """Sends JSON to one URL. Holds the connections; close it when the worker ends."""
 
     def __init__(
-        self, name: str, url: str, *, timeout_seconds: float, max_body_bytes: int, api_key_env: str | None
+        self,
+        name: str,
+        url: str,
+        *,
+        timeout_seconds: float,
+        max_body_bytes: int,
+        api_key_env: str | None,
+        key_header: tuple[str, str] = ("Authorization", "Bearer "),
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         """Open no connection yet.
 
@@ -55,12 +63,16 @@ class Transport:
             timeout_seconds: seconds for one whole operation: name look-up, connect, headers, every byte of the body.
             max_body_bytes: bytes of a decoded body, refused while being read when there are more.
             api_key_env: name of the variable that holds the key, read at each request; none: no key is sent.
+            key_header: the header that the key is sent in, and what stands before it there.
+            headers: further headers of every request.
         """
         self._name = name
         self._url = url
         self._timeout_seconds = timeout_seconds
         self._max_body_bytes = max_body_bytes
         self._api_key_env = api_key_env
+        self._key_header = key_header
+        self._headers = dict(headers or {})
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)  # the worker bounds its calls itself
         self._http = httpx.AsyncHTTPTransport(trust_env=False, limits=limits)
 
@@ -88,13 +100,15 @@ class Transport:
             "Accept": "application/json",
             "Accept-Encoding": "gzip",
             "User-Agent": "longshift",
+            **self._headers,
         }
         if self._api_key_env is not None:
             key = os.environ.get(self._api_key_env, "")
             if problem := _key_problem(key):
                 text = f"the environment variable {self._api_key_env} {problem}"
                 return failure(self._name, "missing_key", text, transient=False)
-            headers["Authorization"] = f"Bearer {key}"
+            header, before = self._key_header
+            headers[header] = before + key
         try:
             return httpx.Request("POST", self._url, headers=headers, content=content)
         except httpx.InvalidURL as error:

@@ -44,6 +44,7 @@ def test_a_redirect_is_final(status: int) -> None:
     [
         body_of(code="insufficient_quota", type="insufficient_quota", message="..."),
         body_of(message="You exceeded your current quota, please check your plan and billing details."),
+        body_of(type="rate_limit_error", details={"error_code": "enforced_spend_limit_reached"}, message="..."),
     ],
 )
 def test_a_429_for_a_spent_quota_is_final_and_says_so(body: bytes) -> None:
@@ -64,6 +65,11 @@ def test_a_429_for_a_rate_is_transient() -> None:
         (body_of(type="exceed_context_size_error"), "context_bytes"),
         (b'{"object":"error","message":"This model\'s maximum context length is 8192 tokens"}', "context_bytes"),
         (body_of(type="invalid_request_error", message="prompt is too long: 9 tokens > 8"), "context_bytes"),
+        (body_of(message="input length and `max_tokens` exceed context limit: 9 + 4 > 8"), "context_bytes"),
+        (body_of(message="Your credit balance is too low to access the Anthropic API."), "quota is spent"),
+        (body_of(message="You have reached your specified API usage limits."), "quota is spent"),
+        (body_of(message="You have reached your specified workspace API usage limits."), "quota is spent"),
+        (body_of(message='"thinking.type.disabled" is not supported for this model.'), "remove the setting thinking"),
         (body_of(code="invalid_function_parameters", message="..."), "schema of a tool"),
         (body_of(message="Invalid schema for function 'draft_order'", param="tools[0].function"), "schema of a tool"),
         (body_of(message="tools.0.custom.input_schema: JSON schema is invalid"), "schema of a tool"),
@@ -78,6 +84,13 @@ def test_a_400_says_what_it_is_about_without_the_servers_words(body: bytes, word
     assert words in failure.message
     assert "draft_order" not in failure.message
     assert "8192" not in failure.message
+
+
+def test_a_request_that_is_too_large_says_so_whatever_the_body_is() -> None:
+    for body in (b"<html></html>", body_of(type="request_too_large", message="Request exceeds the maximum size")):
+        failure = refused("shop", 413, body)
+        assert not failure.transient
+        assert "lower context_bytes" in failure.message
 
 
 @pytest.mark.parametrize(
@@ -143,6 +156,9 @@ def test_no_retry_after_header_raises(value: str) -> None:
         ("application/json", b'{"error": {"code": 502, "message": "upstream"}}', True, "code 502"),
         ("application/json", b'{"error": {"code": 401, "message": "bad"}}', False, "code 401"),
         ("application/json", b'{"error": {"code": true}}', False, "error object"),
+        ("application/json", b'{"type": "error", "error": {"type": "overloaded_error"}}', True, "error object"),
+        ("application/json", b'{"type": "error", "error": {"type": "billing_error"}}', False, "payment"),
+        ("application/json", b'{"error": {"type": ["overloaded_error"]}}', False, "error object"),
     ],
 )
 def test_a_200_that_is_no_reply_has_its_own_clear_failure(

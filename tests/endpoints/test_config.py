@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from endpoints.config import EndpointConfig, OpenAIConfig, Price, ReplayConfig, cost
+from endpoints.anthropic import AnthropicEndpoint
+from endpoints.config import AnthropicConfig, EndpointConfig, OpenAIConfig, Price, ReplayConfig, cost
 from endpoints.factory import open_endpoint
 from endpoints.openai import OpenAIEndpoint
 from endpoints.replay import ReplayEndpoint
@@ -17,10 +18,12 @@ from longshift.turns import Usage
 
 CONFIG: TypeAdapter[Any] = TypeAdapter(EndpointConfig, config=ConfigDict(hide_input_in_errors=True))
 GOOD = {"kind": "openai", "url": "http://127.0.0.1:11434/v1", "model": "small"}
+ANTHROPIC = {"kind": "anthropic", "model": "large"}
 
 
 def test_the_kind_tells_endpoints_apart() -> None:
     assert isinstance(CONFIG.validate_python(GOOD), OpenAIConfig)
+    assert isinstance(CONFIG.validate_python(ANTHROPIC), AnthropicConfig)
     assert isinstance(CONFIG.validate_python({"kind": "replay", "turns": []}), ReplayConfig)
     with pytest.raises(ValidationError, match="kind"):
         CONFIG.validate_python({"kind": "other"})
@@ -66,6 +69,25 @@ def test_any_other_url_is_refused_without_being_shown(url: str) -> None:
         CONFIG.validate_python(GOOD | {"url": url})
     assert "url" in str(caught.value)
     assert "hunter2" not in str(caught.value)
+
+
+def test_an_anthropic_url_is_anthropics_own_unless_given_and_ends_before_the_version() -> None:
+    assert CONFIG.validate_python(ANTHROPIC).url == "https://api.anthropic.com"
+    assert CONFIG.validate_python(ANTHROPIC | {"url": "http://127.0.0.1:4010/"}).url == "http://127.0.0.1:4010"
+    for url in ("https://api.anthropic.com/v1", "https://api.anthropic.com/v1/", "http://a/v1/messages"):
+        with pytest.raises(ValidationError, match="which ends before /v1/messages"):
+            CONFIG.validate_python(ANTHROPIC | {"url": url})
+    with pytest.raises(ValidationError, match=r"such as https://api\.anthropic\.com"):
+        CONFIG.validate_python(ANTHROPIC | {"url": "api.anthropic.com"})
+
+
+def test_what_only_the_other_kind_has_is_refused() -> None:
+    with pytest.raises(ValidationError, match="thinking"):
+        CONFIG.validate_python(GOOD | {"thinking": "disabled"})
+    with pytest.raises(ValidationError, match="output_limit_field"):
+        CONFIG.validate_python(ANTHROPIC | {"output_limit_field": "max_tokens"})
+    with pytest.raises(ValidationError, match="thinking"):
+        CONFIG.validate_python(ANTHROPIC | {"thinking": "enabled"})
 
 
 def test_a_key_in_place_of_its_variables_name_is_refused_without_being_shown() -> None:
@@ -149,6 +171,9 @@ def test_a_configuration_opens_its_endpoint(tmp_path: Path) -> None:
     file.write_text("[]")
     openai = open_endpoint("model", CONFIG.validate_python(GOOD))
     replay = open_endpoint("authored", ReplayConfig(file=file))
+    anthropic = open_endpoint("model", CONFIG.validate_python(ANTHROPIC))
     assert isinstance(openai, OpenAIEndpoint)
+    assert isinstance(anthropic, AnthropicEndpoint)
     assert isinstance(replay, ReplayEndpoint)
     asyncio.run(openai.close())
+    asyncio.run(anthropic.close())

@@ -13,6 +13,7 @@ from endpoints.openai import parse_reply
 from endpoints.reading import MAX_MALFORMED
 from longshift.messages import ToolCall
 from longshift.turns import MAX_CALLS, MAX_ID_BYTES, CallFailed, ModelFailure
+from tests.endpoints.any_json import ANY_JSON, one_of
 from tests.endpoints.raw_server import completion
 from tests.endpoints.requests import request
 
@@ -341,18 +342,6 @@ def test_input_tokens_that_are_no_count_are_unknown_and_there_is_no_cost(tokens:
 
 
 # Whatever comes.
-
-ANY_TEXT = st.text(max_size=20)
-ANY_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | ANY_TEXT,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT, inner, max_size=3),
-    max_leaves=8,
-)
-
-
-def one_of(*good: Any) -> st.SearchStrategy[Any]:
-    return st.sampled_from(good) | ANY_JSON
-
 
 FUNCTION = st.fixed_dictionaries(
     {}, optional={"name": one_of("product", ""), "arguments": one_of("{}", '{"a":1}', "{", "") | st.text()}

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from endpoints.config import OpenAIConfig
-from endpoints.openai import EMPTY, OpenAIEndpoint, build_body
+from endpoints.openai import OpenAIEndpoint, build_body
+from endpoints.sending import EMPTY
 from longshift.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage
 from longshift.tools import ToolSpec
 from tests.endpoints.raw_server import completion, raw_server, reply

@@ -6,8 +6,8 @@ import traceback
 
 import pytest
 
-from endpoints.config import OpenAIConfig
-from endpoints.openai import OpenAIEndpoint
+from endpoints.config import AnthropicConfig, OpenAIConfig
+from endpoints.factory import open_endpoint
 from longshift.turns import CallFailed
 from tests.endpoints.raw_server import Answer, raw, raw_server, reply
 from tests.endpoints.requests import request
@@ -19,15 +19,19 @@ PARTS = (KEY, KEY[:12], KEY[-8:])
 ECHO = f'{{"error": {{"message": "Incorrect API key provided: {KEY[:12]}...{KEY[-8:]}", "code": "{KEY}"}}}}'
 
 
+Kind = type[OpenAIConfig] | type[AnthropicConfig]
+KINDS = pytest.mark.parametrize("kind", [OpenAIConfig, AnthropicConfig])
+
+
 async def hang(writer: asyncio.StreamWriter) -> None:
     await asyncio.Event().wait()
 
 
-async def search(answer: Answer, caplog: pytest.LogCaptureFixture) -> None:
+async def search(kind: Kind, answer: Answer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     async with raw_server(answer) as server:
-        config = OpenAIConfig(url=server.url, model="m", api_key_env="PLANTED_KEY", timeout_seconds=0.5)
-        endpoint = OpenAIEndpoint("shop", config)
+        config = kind(url=server.url.removesuffix("/v1"), model="m", api_key_env="PLANTED_KEY", timeout_seconds=0.5)
+        endpoint = open_endpoint("shop", config)
         with pytest.raises(CallFailed) as caught:
             await endpoint.send(request())
         await endpoint.close()
@@ -46,6 +50,7 @@ async def search(answer: Answer, caplog: pytest.LogCaptureFixture) -> None:
     assert error.__context__ is None, "a chained exception would hold the request and its headers"
 
 
+@KINDS
 @pytest.mark.parametrize(
     "answer",
     [
@@ -82,15 +87,22 @@ async def search(answer: Answer, caplog: pytest.LogCaptureFixture) -> None:
     ],
 )
 async def test_an_error_does_not_hold_the_key(
-    answer: Answer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    kind: Kind,
+    answer: Answer,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PLANTED_KEY", KEY)
-    await search(answer, caplog)
+    await search(kind, answer, caplog)
 
 
+@KINDS
 @pytest.mark.parametrize("ending", ["\n", "\r\nX-Injected: 1", " ", "ü", "\x7f"])
 async def test_a_key_that_cannot_stand_in_a_header_is_refused_without_being_shown(
-    ending: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    kind: Kind,
+    ending: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PLANTED_KEY", KEY + ending)
-    await search(reply("{}"), caplog)
+    await search(kind, reply("{}"), caplog)

@@ -153,8 +153,14 @@ OPENAI = '[endpoints.local]\nkind = "openai"\nurl = "http://127.0.0.1:1/v1"\nmod
             "local.price.input_cents: is no key here; did you mean input_cents_per_m",
         ),
         ('[endpoints.a]\nkind = "openai"\nmodel = "m"', "longshift.toml: endpoints.a.url: is missing; add it"),
-        ('[endpoints.a]\nurl = "http://a"', 'longshift.toml: endpoints.a.kind: must be "openai" or "replay"'),
-        ('[endpoints.a]\nkind = "opanai"', 'longshift.toml: endpoints.a.kind: must be "openai" or "replay"'),
+        (
+            '[endpoints.a]\nurl = "http://a"',
+            'longshift.toml: endpoints.a.kind: must be "openai" or "anthropic" or "replay"',
+        ),
+        (
+            '[endpoints.a]\nkind = "opanai"',
+            'longshift.toml: endpoints.a.kind: must be "openai" or "anthropic" or "replay"',
+        ),
         ("endpoints = 1", "endpoints: must be a section of keys"),
         ('[endpoints."a b"]\nkind = "replay"\nturns = []', "is no usable name; take 1 to 64 letters, digits"),
         ('[endpoints.a]\nkind = "replay"', "longshift.toml: endpoints.a: give either `file` or `turns`, and not both"),
@@ -184,7 +190,11 @@ def test_a_mistake_in_the_file_names_file_key_and_remedy(text: str, told: str) -
         ("LONGSHIFT_TASK_QUEUE", "5", 'LONGSHIFT_TASK_QUEUE: must be text; put it in double quotes: "..."'),
         ("LONGSHIFT_WORKER", '{"grace_seconds": 0}', "LONGSHIFT_WORKER: grace_seconds: must be greater than 0"),
         ("LONGSHIFT_WORKER__GRACE_SECONDS", "0", "LONGSHIFT_WORKER__GRACE_SECONDS: must be greater than 0"),
-        ("LONGSHIFT_ENDPOINTS__A__KIND", "x", 'LONGSHIFT_ENDPOINTS__A__KIND: must be "openai" or "replay"'),
+        (
+            "LONGSHIFT_ENDPOINTS__A__KIND",
+            "x",
+            'LONGSHIFT_ENDPOINTS__A__KIND: must be "openai" or "anthropic" or "replay"',
+        ),
         (
             "LONGSHIFT_CONFIG",
             "none.toml",
