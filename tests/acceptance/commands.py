@@ -47,6 +47,12 @@ class Ended:
 def longshift(*words: str, env: Mapping[str, str], cwd: Path | None = None) -> Ended:
     """Run one command to its end; nobody is at its stdin."""
     done = subprocess.run(
-        [LONGSHIFT, *words], env=env, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE
+        [LONGSHIFT, *words],
+        env=env,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     return Ended(done.returncode, done.stdout, done.stderr)
