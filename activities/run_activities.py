@@ -65,7 +65,7 @@ class Activities:
     @activity.defn(name=contracts.OPEN_RUN)
     async def open_run(self, request: OpenRun) -> OpenedRun:
         """Resolve the agent and begin the journal. Harmless when repeated."""
-        async with heartbeating():
+        with heartbeating():
             try:
                 spec = resolve(request.given, self._agents, self._endpoint_configs, self._heartbeat_seconds)
                 messages = opening(request.given, spec)
@@ -83,7 +83,7 @@ class Activities:
     @activity.defn(name=contracts.CALL_MODEL)
     async def call_model(self, request: CallModel) -> CalledModel:
         """Send one admitted model call, unless the journal knows that it was sent before."""
-        async with heartbeating():
+        with heartbeating():
             try:
                 begun = await self._journal.begin_model_call(request, _sender(), time.time())
                 if isinstance(begun, Answered):
@@ -121,7 +121,7 @@ class Activities:
     @activity.defn(name=contracts.RUN_TOOL)
     async def run_tool(self, request: RunTool) -> RanTool:
         """Run one admitted tool call and put its observation into the journal."""
-        async with heartbeating():
+        with heartbeating():
             try:
                 return await self._run_tool(request)
             except JournalMismatch as error:
@@ -138,7 +138,7 @@ class Activities:
     @activity.defn(name=contracts.CLOSE_RUN)
     async def close_run(self, request: CloseRun) -> None:
         """Record the end of a run. Harmless when repeated."""
-        async with heartbeating():
+        with heartbeating():
             try:
                 await self._journal.close_run(request, time.time())
             except JournalMismatch as error:
@@ -147,9 +147,10 @@ class Activities:
                 raise failures.journal_away(str(error)) from None
 
     async def _send(self, request: CallModel, spec: RunSpec) -> Reply:
-        endpoint = self._endpoints.get(request.endpoint)
+        name = spec.endpoint.name
+        endpoint = self._endpoints.get(name)
         if endpoint is None:
-            text = f"this worker knows no endpoint {request.endpoint}; name it in its configuration"
+            text = f"this worker knows no endpoint {name}; name it in its configuration"
             raise CallFailed(ModelFailure(kind="internal", message=text, transient=False))
         try:
             return await endpoint.send(
@@ -167,8 +168,8 @@ class Activities:
         except CallFailed:
             raise
         except Exception as error:  # a bug in an endpoint must not cost the run its retry posture
-            activity.logger.exception("endpoint %s failed unexpectedly", request.endpoint)
-            text = f"the endpoint {request.endpoint} failed with {type(error).__name__}; the worker's log has more"
+            activity.logger.exception("endpoint %s failed unexpectedly", name)
+            text = f"the endpoint {name} failed with {type(error).__name__}; the worker's log has more"
             raise CallFailed(ModelFailure(kind="internal", message=text, transient=False)) from None
 
     async def _settle(self, write: Callable[[], Awaitable[Settled]]) -> Settled:
@@ -182,7 +183,7 @@ class Activities:
                 await asyncio.sleep(SETTLE_PAUSE_SECONDS)
 
     async def _run_tool(self, request: RunTool) -> RanTool:
-        tool = self._tool(request)
+        tool = self._tool((await self._journal.spec(request.run_id)).agent.name, request.call.name)
         if request.repeat_of is not None:
             return await self._tell_again(request, request.repeat_of, tool.spec.max_bytes)
         effect = tool.spec.kind == "effect"
@@ -242,13 +243,12 @@ class Activities:
             raise failures.outcome_unknown(f"{request.call.name} was begun before and its outcome was not recorded")
         return _ran(stored)
 
-    def _tool(self, request: RunTool) -> Tool[..., Any]:
-        agent = self._agents.get(request.agent)
-        for tool in agent.tools if agent else ():
-            if tool.spec.name == request.call.name:
+    def _tool(self, agent: str, name: str) -> Tool[..., Any]:
+        known = self._agents.get(agent)
+        for tool in known.tools if known else ():
+            if tool.spec.name == name:
                 return tool
-        text = f"this worker has no tool {request.call.name} for agent {request.agent}, which the run started with"
-        raise failures.tool_missing(text)
+        raise failures.tool_missing(f"this worker has no tool {name} for agent {agent}, which the run started with")
 
 
 def _message(request: RunTool, content: str) -> ToolMessage:

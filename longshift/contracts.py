@@ -3,6 +3,7 @@
 A transcript never crosses: it goes by reference, as the head of its chain and the few entries that are new.
 """
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
@@ -40,6 +41,11 @@ OUTCOME_UNKNOWN = "OutcomeUnknown"
 
 MAX_INPUT_BYTES = 256 * 1024
 """Bytes of a run's input, a signal or an update that are accepted; Temporal refuses a payload past 2 MiB."""
+
+
+def _usual(value: object) -> Callable[[object], bool]:
+    """Leaves a field with its usual value out of a history, which has one such payload a step."""
+    return lambda given: given == value
 
 
 class InputRefused(ValueError):
@@ -168,7 +174,6 @@ class CallModel(Payload):
     """Request of `call_model`: append what is new, then send call `number`."""
 
     run_id: str
-    endpoint: str
     number: int
     reply: int
     """Which reply of the run this will be, from 1: one more than replies came, turns or failures. A call whose worker
@@ -176,12 +181,12 @@ class CallModel(Payload):
     head: Head
     """Where the journal's chain must end once `entries` are appended."""
     entries: tuple[Entry, ...] = ()
-    decisions: tuple[Decision, ...] = ()
+    decisions: tuple[Decision, ...] = Field((), exclude_if=_usual(()))
     output_tokens: int
     """Output tokens allowed."""
-    estimate: int = 0
+    estimate: int = Field(0, exclude_if=_usual(0))
     """Micro-USD reserved for the call."""
-    tools: bool = True
+    tools: bool = Field(True, exclude_if=_usual(True))
     """False for a wrap-up: no tools are offered."""
 
 
@@ -195,7 +200,6 @@ class RunTool(Payload):
     """Request of `run_tool`: one tool call."""
 
     run_id: str
-    agent: str
     model_call: int
     """Number of the model call that asked for it."""
     position: int
@@ -211,7 +215,7 @@ class RanTool(Payload):
     observation: Recorded
     milliseconds: int = 0
     """Wall time of the handler."""
-    fatal: bool = False
+    fatal: bool = Field(False, exclude_if=_usual(False))
     """The tool says that nothing the model does can help."""
 
 

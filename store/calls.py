@@ -4,6 +4,7 @@ What is written first stands. A worker that was given up and comes back late cha
 told, and learns from the answer that it came late.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,7 +130,9 @@ def begin_model_call(
     Returns beside it, for a fresh call, what was appended.
     """
     run = lock_run(connection, request.run_id)
-    standing = connection.execute(_CALLS_FROM, {"run": run.run_id, "from_number": request.number}).all()
+    standing: Sequence[Row[Any]] = ()
+    if run.model_calls >= request.number:
+        standing = connection.execute(_CALLS_FROM, {"run": run.run_id, "from_number": request.number}).all()
     own = standing[0] if standing and standing[0].number == request.number else None
     if own is not None and (own.context_length, own.context_digest) == (request.head.length, request.head.digest):
         return _outcome(connection, request, own, now), None  # this request was carried out already
@@ -193,9 +196,7 @@ def observation(connection: Connection, run_id: str, model_call: int, position: 
     Raises JournalMismatch where the journal has no such call.
     """
     call = tool_call(connection, run_id, model_call, position)
-    return stored_observation(
-        connection, RunTool(run_id=run_id, agent="", model_call=model_call, position=position, call=call)
-    )
+    return stored_observation(connection, RunTool(run_id=run_id, model_call=model_call, position=position, call=call))
 
 
 def stored_observation(connection: Connection, request: RunTool) -> Observed | None:
@@ -253,7 +254,7 @@ def _outcome(connection: Connection, request: CallModel, row: Row[Any], now: flo
         )
     if row.state == "failed":
         return Failed(ModelFailure.model_validate_json(row.failure))
-    failure = _lost(request, f"was sent by {row.sender}, which recorded no answer")
+    failure = _lost(request, "was sent by a worker that recorded no answer")
     fail_model_call(connection, request, failure, now)
     return Lost(failure)
 
@@ -261,7 +262,7 @@ def _outcome(connection: Connection, request: CallModel, row: Row[Any], now: flo
 def _lost(request: CallModel, what: str) -> ModelFailure:
     return ModelFailure(
         kind="lost",
-        message=f"model call {request.number} to endpoint {request.endpoint!r} {what}; it may have been billed",
+        message=f"model call {request.number} {what}; it may have been billed",
         transient=True,
     )
 

@@ -39,6 +39,14 @@ class Unreadable:
     """Stands for a payload that cannot be read: no JSON, too deep, a lone surrogate, an unknown encoding."""
 
 
+_OURS = _WithoutNone()
+_CONVERTERS = tuple(
+    _OURS if isinstance(one, JSONPlainPayloadConverter) else one
+    for one in DefaultPayloadConverter.default_encoding_payload_converters
+)
+"""Made once: Temporal makes a PayloadConverter for every run and activity."""
+
+
 class PayloadConverter(CompositePayloadConverter):
     """Temporal's own converters, with ours in the place of plain JSON.
 
@@ -49,9 +57,7 @@ class PayloadConverter(CompositePayloadConverter):
 
     def __init__(self) -> None:
         """Take no argument, as Temporal asks of a converter's class."""
-        ours = _WithoutNone()
-        converters = DefaultPayloadConverter.default_encoding_payload_converters
-        super().__init__(*(ours if isinstance(one, JSONPlainPayloadConverter) else one for one in converters))
+        super().__init__(*_CONVERTERS)
 
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
         """The values of payloads, of these types where they are given.

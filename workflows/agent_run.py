@@ -182,7 +182,6 @@ class AgentRun(Waiting):
         state = self._state
         request = CallModel(
             run_id=state.run_id,
-            endpoint=spec.endpoint.name,
             number=number,
             reply=state.replies + 1,
             head=state.head,
@@ -301,7 +300,6 @@ class AgentRun(Waiting):
             if item.observation is None:
                 request = RunTool(
                     run_id=state.run_id,
-                    agent=spec.agent.name,
                     model_call=number,
                     position=item.position,
                     call=item.call,

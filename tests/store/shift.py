@@ -78,7 +78,6 @@ class Shift:
         """The request for the next model call, or for the one with `number`."""
         return CallModel(
             run_id=self.run_id,
-            endpoint="local",
             number=number or self.number + 1,
             reply=number or self.number + 1,
             head=self.head,
@@ -108,7 +107,7 @@ class Shift:
 
     def dispatch(self, position: int, asked: ToolCall) -> RunTool:
         """The request to run a call of the latest turn."""
-        return RunTool(run_id=self.run_id, agent="shop", model_call=self.number, position=position, call=asked)
+        return RunTool(run_id=self.run_id, model_call=self.number, position=position, call=asked)
 
     async def observe(self, position: int, asked: ToolCall, content: str, kind: Kind = "read") -> Observed:
         """A whole tool call that is settled, and its observation in the transcript."""

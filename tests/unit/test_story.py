@@ -45,7 +45,7 @@ def model_call(number: int = 2, *, tools: bool = True) -> tuple[Any, ...]:
 
 def tool_call() -> tuple[Any, ...]:
     """The request of a tool call."""
-    return value(RunTool(run_id="r", agent="a", model_call=1, position=0, call=ECHO))
+    return value(RunTool(run_id="r", model_call=1, position=0, call=ECHO))
 
 
 def observed(content: str, **more: Any) -> tuple[Any, ...]:

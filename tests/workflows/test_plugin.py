@@ -36,8 +36,8 @@ def crossed(value: Any) -> Any:
         Recorded(message=AssistantMessage(content="", calls=(ToolCall(id="1", name="f", arguments={"a": None}),))),
         Recorded(message=ToolMessage(call_id="1", name="f", content='{"ok": true, "value": null}')),
         Turn(reply=Recorded(message=AssistantMessage(content="a")), usage=Usage(output_tokens=0), cost=0),
-        RunTool(run_id="r", agent="a", model_call=1, position=0, call=ToolCall(id="1", name="f"), repeat_of=(1, 0)),
-        CallModel(run_id="r", endpoint="e", number=1, reply=1, head=Head(), output_tokens=1, tools=False),
+        RunTool(run_id="r", model_call=1, position=0, call=ToolCall(id="1", name="f"), repeat_of=(1, 0)),
+        CallModel(run_id="r", number=1, reply=1, head=Head(), output_tokens=1, tools=False),
         RunResult(run_id="r", status=Status.COMPLETED, answer="a", detail="d"),
     ],
 )
