@@ -28,12 +28,12 @@ def read_failed(message: str) -> ApplicationError:
 
 def tool_broke(message: str) -> ApplicationError:
     """A fault of Longshift's own while it ran a tool. Final: trying again meets it again."""
-    return ApplicationError(message, type="ToolBroke", non_retryable=True)
+    return ApplicationError(message, type=contracts.TOOL_BROKE, non_retryable=True)
 
 
 def tool_missing(message: str) -> ApplicationError:
     """A tool that the run recorded and this worker does not have."""
-    return ApplicationError(message, type="ToolMissing", non_retryable=True)
+    return ApplicationError(message, type=contracts.TOOL_MISSING, non_retryable=True)
 
 
 def outcome_unknown(message: str) -> ApplicationError:
@@ -43,9 +43,9 @@ def outcome_unknown(message: str) -> ApplicationError:
 
 def journal_away(message: str) -> ApplicationError:
     """Journal work that is tried again until its time is up."""
-    return ApplicationError(message, type="JournalUnavailable")
+    return ApplicationError(message, type=contracts.JOURNAL_AWAY)
 
 
 def journal_differs(message: str) -> ApplicationError:
     """The journal does not hold what the workflow carries. Final: trying again finds the same."""
-    return ApplicationError(message, type="JournalMismatch", non_retryable=True)
+    return ApplicationError(message, type=contracts.JOURNAL_DIFFERS, non_retryable=True)

@@ -13,7 +13,7 @@ from activities.heartbeat import heartbeating
 from activities.opening import opening, resolve
 from endpoints.base import Endpoint, Reply, Request
 from endpoints.config import EndpointConfig
-from longshift import contracts, observations
+from longshift import contracts, jsontext, observations
 from longshift.agent import Agent
 from longshift.batches import told_again
 from longshift.contracts import (
@@ -37,6 +37,8 @@ from store.journal import Journal
 
 Settled = TypeVar("Settled")
 
+MARK_DIGITS = 6
+"""Hex digits of the run's digest in a call id of ours, so that it differs from those of a transcript gone on from."""
 SETTLE_PAUSE_SECONDS = 1.0
 """Seconds between attempts to record a reply that was paid for while the journal is away."""
 
@@ -152,6 +154,7 @@ class Activities:
         if endpoint is None:
             text = f"this worker knows no endpoint {name}; name it in its configuration"
             raise CallFailed(ModelFailure(kind="internal", message=text, transient=False))
+        mark = jsontext.sha256(request.run_id)[:MARK_DIGITS]
         try:
             return await endpoint.send(
                 Request(
@@ -159,11 +162,13 @@ class Activities:
                     output_tokens=request.output_tokens,
                     tools=spec.agent.tools if request.tools else (),
                     messages=lambda: self._journal.transcript(request.run_id, request.head),
-                    own_id=lambda position: f"ls-{request.number}-{position}",
+                    own_id=lambda position: f"ls-{mark}-{request.number}-{position}",
                     observe_malformed=spec.agent.malformed_calls == "observe",
                 )
             )
-        except (JournalMismatch, JournalUnavailable) as error:
+        except JournalMismatch as error:
+            raise CallFailed(ModelFailure(kind="internal", message=str(error), transient=False)) from None
+        except JournalUnavailable as error:
             raise CallFailed(ModelFailure(kind="internal", message=str(error), transient=True)) from None
         except CallFailed:
             raise
@@ -212,8 +217,8 @@ class Activities:
                 raise failures.outcome_unknown(text) from None
             content, kind = observations.error("timeout", text), "timeout"
             whole = content
-        if kind == "transient" and not effect:
-            raise failures.read_failed(content)
+        if kind == "transient" and not effect and _may_try_again(tool.spec.timeout_seconds):
+            raise failures.read_failed(f"{tool.spec.name} failed for now and is tried again")
         uncut = None if whole == content else whole
         observed = Observed(_message(request, content), _milliseconds(began), fatal=kind == "fatal", whole=uncut)
         return await self._observed(request, tool.spec.kind, observed, started)
@@ -257,6 +262,14 @@ def _message(request: RunTool, content: str) -> ToolMessage:
 
 def _ran(observed: Observed) -> RanTool:
     return RanTool(observation=record(observed.observation), milliseconds=observed.milliseconds, fatal=observed.fatal)
+
+
+def _may_try_again(seconds: float) -> bool:
+    """Whether a read that failed for now is left to the platform's retries: within the tool's own time-out."""
+    info = activity.info()
+    policy = info.retry_policy
+    attempts = policy.maximum_attempts if policy else 1
+    return info.attempt < attempts and time.time() - info.scheduled_time.timestamp() < seconds
 
 
 def _sender() -> str:

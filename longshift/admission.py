@@ -8,17 +8,8 @@ from dataclasses import dataclass
 
 from longshift.limits import cents
 from longshift.messages import UserMessage, Weight, weigh
-from longshift.state import RunState
+from longshift.state import MAX_DURATION, Answer, RunState
 from longshift.status import WAITABLE, Status
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A final answer."""
-
-    text: str
-    whole: Weight | None = None
-    """Set where the text stands here cut."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +19,7 @@ class End:
     status: Status
     detail: str
     answer: Answer | None = None
-    partial: str | None = None
+    partial: Answer | None = None
     """The report of a wrap-up."""
 
 
@@ -67,9 +58,8 @@ def stopped(state: RunState) -> End | None:
 
 def out_of_time(state: RunState, now: float) -> End | None:
     """The end by the deadline, or by the working time."""
-    used = now - state.started_at
-    if used >= state.limits.seconds:
-        return End(Status.TIME_LIMIT, f"{used:.1f} of {state.limits.seconds:g} seconds passed")
+    if now >= state.deadline:
+        return End(Status.TIME_LIMIT, f"{now - state.started_at:.1f} of {state.limits.seconds:g} seconds passed")
     allowed = state.limits.working_seconds
     worked = state.working_milliseconds / 1000
     if allowed is not None and worked >= allowed:
@@ -93,7 +83,7 @@ def before_model_call(state: RunState, now: float) -> Allowance | Hold | End:
     reached = _limit_reached(state, [weigh(message) for message in appending])
     if reached:
         return held(state, reached)
-    return Allowance(_tokens_allowed(state), seconds_allowed(state, now), tuple(appending), wrap_up)
+    return Allowance(_tokens_allowed(state), working_left(state), tuple(appending), wrap_up)
 
 
 def before_tool_call(state: RunState, now: float, count: int = 1) -> Hold | End | None:
@@ -140,12 +130,11 @@ def _tokens_allowed(state: RunState) -> int:
     return min(state.limits.output_tokens, state.limits.total_output_tokens - state.output_tokens)
 
 
-def seconds_allowed(state: RunState, now: float) -> float:
-    """Seconds the next step may work: until the deadline, and no longer than the working time that is left."""
-    left = state.seconds_left(now)
-    if state.limits.working_seconds is not None:
-        left = min(left, state.limits.working_seconds - state.working_milliseconds / 1000)
-    return left
+def working_left(state: RunState) -> float:
+    """Seconds the next step may work. The deadline is not in it: it may be moved while the step is out."""
+    if state.limits.working_seconds is None:
+        return MAX_DURATION
+    return min(state.limits.working_seconds - state.working_milliseconds / 1000, MAX_DURATION)
 
 
 def _last_call(state: RunState) -> Status | None:
@@ -158,8 +147,6 @@ def _last_call(state: RunState) -> Status | None:
         return None
     if state.model_calls == limits.model_calls - 1:
         return Status.MODEL_CALL_LIMIT
-    if state.tool_calls >= limits.tool_calls:
-        return Status.TOOL_LIMIT
     if state.model_calls and limits.total_output_tokens - state.output_tokens <= limits.output_tokens:
         return Status.TOKEN_LIMIT
     if limits.estimate and state.exposure + 2 * limits.estimate > limits.budget:
@@ -170,7 +157,6 @@ def _last_call(state: RunState) -> Status | None:
 def _notice(state: RunState, limit: Status) -> str:
     figures = {
         Status.MODEL_CALL_LIMIT: f"{state.model_calls} of {state.limits.model_calls} model calls are used",
-        Status.TOOL_LIMIT: f"{state.tool_calls} of {state.limits.tool_calls} tool calls are used",
         Status.TOKEN_LIMIT: f"{state.output_tokens} of {state.limits.total_output_tokens} output tokens are used",
         Status.MODEL_COST_LIMIT: f"{cents(state.exposure)} of {cents(state.limits.budget)} cents are reserved or spent",
     }

@@ -52,7 +52,7 @@ def plan(agent: AgentSpec, calls: Sequence[ToolCall], said: Sequence[Repetition]
             observation = _known(call, repetition, "invalid_arguments", text)
         elif tool.kind == "effect" and not tool.repeatable:
             if key_of(call) in effects:
-                observation = _refusal(call, "repeated", "identical call in the same turn, not executed")
+                observation = refusal(call, "repeated", "identical call in the same turn, not executed")
             effects.add(key_of(call))
         planned.append(
             Planned(
@@ -87,11 +87,6 @@ def _under_way(item: Planned, portion: Sequence[Planned]) -> bool:
     return any(not other.repeat_of and key_of(other.call) == key_of(item.call) for other in portion)
 
 
-def failed(call: ToolCall, kind: str, message: str) -> ToolMessage:
-    """The observation of a call whose dispatch failed, where the workflow must say so."""
-    return _refusal(call, kind, message)
-
-
 def told_again(returned: str) -> str:
     """What the model reads in place of a call that it made too often; `returned` is the earlier observation."""
     return (
@@ -103,11 +98,12 @@ def told_again(returned: str) -> str:
 def _known(call: ToolCall, repetition: Repetition, kind: str, message: str) -> ToolMessage:
     """The observation of a call that needs no tool; said to be a repetition where the run is to be told so."""
     if repetition.told:
-        return _refusal(call, "repeated", told_again(error(kind, message)))
-    return _refusal(call, kind, message)
+        return refusal(call, "repeated", told_again(error(kind, message)))
+    return refusal(call, kind, message)
 
 
-def _refusal(call: ToolCall, kind: str, message: str) -> ToolMessage:
+def refusal(call: ToolCall, kind: str, message: str) -> ToolMessage:
+    """The observation of a call that no handler answered."""
     return ToolMessage(call_id=call.id, name=call.name, content=error(kind, message))
 
 

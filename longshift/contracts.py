@@ -36,6 +36,18 @@ MODEL_FAILURE = "ModelFailure"
 """Failure type of a model call that brought no turn; its one detail is a longshift.turns.ModelFailure."""
 TOOL_TRANSIENT = "ToolTransient"
 """Failure type of a read that may be tried again by the platform."""
+TOOL_MISSING = "ToolMissing"
+"""Failure type of a call of a tool that the run recorded and the worker does not have."""
+TOOL_BROKE = "ToolBroke"
+"""Failure type of a fault of Longshift's own while it ran a tool."""
+JOURNAL_AWAY = "JournalUnavailable"
+"""Failure type of work that the journal's absence kept from being begun."""
+JOURNAL_DIFFERS = "JournalMismatch"
+"""Failure type of a journal that does not hold what the workflow carries."""
+NOT_RUN = (TOOL_MISSING, JOURNAL_AWAY)
+"""Failure types of a tool call whose handler surely did not run."""
+TELLABLE = (TOOL_TRANSIENT, TOOL_MISSING, TOOL_BROKE)
+"""Failure types whose message the model may read; others name what is the operator's, such as the journal."""
 OUTCOME_UNKNOWN = "OutcomeUnknown"
 """Failure type of an effect's dispatch that refused to run because it may have run before."""
 
@@ -232,6 +244,8 @@ class RunResult(Payload):
     """A sentence that names the figures."""
     partial: str | None = None
     """What a run without an answer got to: the text of its wrap-up, or an answer that a user's message followed."""
+    partial_whole: Weight | None = None
+    """The same as `answer_whole`, of `partial`."""
     model_calls: int = 0
     tool_calls: int = 0
     output_tokens: int = 0

@@ -7,13 +7,13 @@ say is counted at that point; a refused batch leaves the transcript as it was.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from longshift.admission import Answer, End, Hold, held, out_of_time
+from longshift.admission import End, Hold, held, out_of_time
 from longshift.agent import AgentSpec
 from longshift.batches import Planned, plan
 from longshift.contracts import Entry, RunResult
 from longshift.messages import ToolCall
 from longshift.repeats import count
-from longshift.state import RunState
+from longshift.state import Answer, RunState
 from longshift.status import Status
 from longshift.turns import MALFORMED_TURNS, ModelFailure, Turn
 
@@ -65,10 +65,18 @@ def wrap_up(state: RunState, turn: Turn, limit: Status, number: int) -> End:
         state.append_recorded(turn.reply, Entry(turn=number))
     detail = {
         Status.MODEL_CALL_LIMIT: f"{state.model_calls} of {state.limits.model_calls} model calls used",
-        Status.TOOL_LIMIT: f"{state.tool_calls} of {state.limits.tool_calls} tool calls used",
         Status.TOKEN_LIMIT: f"{state.output_tokens} of {state.limits.total_output_tokens} output tokens used",
     }.get(limit, "no further call fits the budget")
-    return End(limit, f"{detail}; the last reply was a wrap-up", partial=text if text.strip() else None)
+    report = Answer(text=text, whole=turn.reply.whole) if text.strip() else None
+    return End(limit, f"{detail}; the last reply was a wrap-up", partial=report)
+
+
+def answered(state: RunState, answer: Answer, number: int) -> End | None:
+    """The end with an answer; None where a user's message arrived before it, which is answered first."""
+    if state.tells and not state.stop:
+        state.answered = answer
+        return None
+    return End(Status.COMPLETED, f"answered with model call {number}", answer=answer)
 
 
 def judge(state: RunState, agent: AgentSpec, turn: Turn, number: int) -> Answer | Batch | Hold | End:
@@ -84,7 +92,7 @@ def judge(state: RunState, agent: AgentSpec, turn: Turn, number: int) -> Answer 
         if not turn.message.content.strip():
             return End(Status.EMPTY_REPLY, f"model call {number} brought neither text nor calls")
         state.append_recorded(turn.reply, Entry(turn=number))
-        return Answer(turn.message.content, turn.reply.whole)
+        return Answer(text=turn.message.content, whole=turn.reply.whole)
     repeated = _repeated_id(state, calls)
     if repeated:
         return repeated
@@ -102,7 +110,8 @@ def judge(state: RunState, agent: AgentSpec, turn: Turn, number: int) -> Answer 
         if repetition.loops:
             text = f"{call.name} was asked for again, unchanged, after the run was told that it repeats itself"
             return End(Status.LOOP_DETECTED, text)
-    state.malformed_in_row, state.seen = malformed, seen
+    state.malformed_in_row = malformed
+    state.remember(seen)
     state.use_ids(call.id for call in calls)
     state.append_recorded(turn.reply, Entry(turn=number))
     return Batch(tuple(plan(agent, calls, said)))
@@ -132,12 +141,14 @@ def conclude(state: RunState, end: End, unrun: Sequence[str]) -> RunResult:
     Args:
         unrun: ids of the calls in the last batch that have no observation.
     """
+    partial = end.partial or (None if end.answer else state.answered)
     return RunResult(
         run_id=state.run_id,
         status=end.status,
         answer=end.answer.text if end.answer else None,
         answer_whole=end.answer.whole if end.answer else None,
-        partial=end.partial or (None if end.answer else state.answered),
+        partial=partial.text if partial else None,
+        partial_whole=partial.whole if partial else None,
         detail=end.detail,
         model_calls=state.model_calls,
         tool_calls=state.tool_calls,

@@ -5,7 +5,7 @@ Nothing here un-does a counter.
 """
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -25,6 +25,9 @@ MAX_DETAIL = 300
 """Characters of a text in a decision."""
 MAX_ID_CHARACTERS = 40
 """Characters of a call id that is remembered as it is; providers' ids have 9 to 36."""
+MAX_REMEMBERED = 10_000
+"""Call ids, and exact calls, that are remembered, the latest ones. Carried on, each takes about 60 bytes, and Temporal
+refuses to carry more than 2 MiB."""
 RECENT_REQUESTS = 50
 """Request ids remembered, so that a change sent again counts once, also after continue-as-new."""
 
@@ -47,6 +50,14 @@ class Seen(Payload):
     read: bool
     told: bool = False
     """The run was told that it repeats this call."""
+
+
+class Answer(Payload):
+    """A final answer, or a report."""
+
+    text: str
+    whole: Weight | None = None
+    """Set where the text stands here cut: the weight of its message, which is whole in the journal."""
 
 
 class RunState(BaseModel):
@@ -91,7 +102,7 @@ class RunState(BaseModel):
 
     stop: Stop | None = None
     paused: bool = False
-    answered: str | None = None
+    answered: Answer | None = None
     """The latest answer that a user's message kept from ending the run."""
     wrapped_up: bool = False
     """The notice of a wrap-up stands in the transcript."""
@@ -172,6 +183,12 @@ class RunState(BaseModel):
     def use_ids(self, ids: Iterable[str]) -> None:
         """Mark call ids as used."""
         self.used_ids.update(dict.fromkeys(_id_key(call_id) for call_id in ids))
+        _forget_oldest(self.used_ids)
+
+    def remember(self, seen: dict[str, Seen]) -> None:
+        """Take over the counts of calls."""
+        self.seen = seen
+        _forget_oldest(self.seen)
 
     def id_is_used(self, call_id: str) -> bool:
         """Whether a call id was used before in the run."""
@@ -209,6 +226,11 @@ class RunState(BaseModel):
             limits=self.limits,
             stop=None if self.stop is None else f"{self.stop.mode}: {self.stop.reason or 'no reason given'}",
         )
+
+
+def _forget_oldest(remembered: dict[str, Any]) -> None:
+    for key in list(remembered)[: max(0, len(remembered) - MAX_REMEMBERED)]:
+        del remembered[key]
 
 
 def _id_key(call_id: str) -> str:

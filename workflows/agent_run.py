@@ -6,15 +6,15 @@ It holds no rule of its own: admission, judgement, batches and repeats decide, a
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError
 
 from longshift import admission, contracts, inbox, judgement
-from longshift.admission import Allowance, Answer, End, Hold
+from longshift.admission import Allowance, End, Hold
 from longshift.agent import schemas_bytes
-from longshift.batches import Planned, failed, portions
+from longshift.batches import Planned, portions, refusal
 from longshift.contracts import (
     CallModel,
     CloseRun,
@@ -29,7 +29,7 @@ from longshift.contracts import (
     read_input,
 )
 from longshift.judgement import Batch
-from longshift.state import MAX_DURATION, Carried, RunState, Stop
+from longshift.state import Answer, Carried, RunState, Stop
 from longshift.status import Status
 from longshift.turns import ModelFailure, Turn
 from workflows import calls, details
@@ -60,14 +60,12 @@ class AgentRun(Waiting):
             self._refused = refused
 
     def _read(self, args: tuple[Any, ...]) -> None:
-        if len(args) == 1 and isinstance(args[0], dict) and "state" in args[0]:
-            try:
-                carried = Carried.model_validate(args[0])
-            except ValueError as error:
-                raise InputRefused({"state": f"is not what continue-as-new hands on: {str(error)[:200]}"}) from None
-            self._spec, self._state = carried.spec, carried.state
-        else:
+        if workflow.info().continued_run_id is None:
             self._given = read_input(args)
+            self._given_seconds = self._given.limits.get("seconds")
+        else:
+            carried = Carried.model_validate(args[0])
+            self._spec, self._state = carried.spec, carried.state
 
     @workflow.run
     async def run(self, *args: Any) -> RunResult:
@@ -103,6 +101,7 @@ class AgentRun(Waiting):
         return result
 
     async def _body(self, given: RunInput | None) -> RunResult:
+        self._deadline_watch = asyncio.create_task(self._watch_deadline())
         end = await self._open(given) if given else None
         while end is None:
             assert self._spec is not None
@@ -110,18 +109,18 @@ class AgentRun(Waiting):
         return await self._close(end)
 
     async def _open(self, given: RunInput) -> End | None:
-        """Have the agent resolved and the journal begun. The agent's deadline is not known before that."""
+        """Have the agent resolved and the journal begun."""
         state = self._state
-        seconds = state.started_at + given_seconds(given) - self._now()
-        handle = calls.start_open_run(OpenRun(run_id=state.run_id, started_at=state.started_at, given=given), seconds)
-        await self._done_or_stopped(handle)
+        handle = calls.start_open_run(OpenRun(run_id=state.run_id, started_at=state.started_at, given=given))
+        await self._done_or_given_up(handle)
         try:
             opened = await handle
         except ActivityError as error:
             cause = error.cause
             if isinstance(cause, ApplicationError) and cause.type == contracts.INPUT_REFUSED:
                 raise ApplicationError(cause.message, type=contracts.INPUT_REFUSED, non_retryable=True) from error
-            late = End(Status.TIME_LIMIT, f"the run could not be opened within {given_seconds(given):g} seconds")
+            passed = self._now() - state.started_at
+            late = End(Status.TIME_LIMIT, f"{passed:.1f} seconds passed and the run could not be opened")
             return admission.stopped(state) or late
         self._spec = opened.spec
         state.limits = self._with_early_limits(opened.spec.agent.limits)
@@ -138,11 +137,13 @@ class AgentRun(Waiting):
     async def _step(self, spec: RunSpec) -> End | None:
         """One model call and what it asks for."""
         state = self._state
-        allowance: Allowance | End = await self._admitted(lambda: admission.before_model_call(state, self._now()))
+        roll = partial(_continue_as_new_if_due, Carried(spec=spec, state=state))
+        allowance: Allowance | End = await self._admitted(
+            lambda: admission.before_model_call(state, self._now()), between=roll
+        )
         if isinstance(allowance, End):
             return allowance
-        if workflow.info().is_continue_as_new_suggested():
-            _continue_as_new(Carried(spec=spec, state=state))
+        roll()
         state.tells.clear()
         for message in allowance.appending:
             state.append_message(message)
@@ -169,10 +170,7 @@ class AgentRun(Waiting):
             return verdict
         if isinstance(verdict, Batch):
             return await self._run_batch(spec, verdict.planned, number)
-        if state.tells and not state.stop:
-            state.answered = verdict.text
-            return None  # a user's message arrived before the answer did: it is answered first
-        return End(Status.COMPLETED, f"answered with model call {number}", answer=verdict)
+        return judgement.answered(state, verdict, number)
 
     async def _call_model(
         self, spec: RunSpec, number: int, allowance: Allowance, estimate: int
@@ -194,9 +192,8 @@ class AgentRun(Waiting):
         dispatch, lost, away = 0, 0, 0
         while True:
             began = self._now()
-            left = state.seconds_left(began)
-            handle = calls.start_call_model(request, spec, min(allowance.seconds, left), left, dispatch)
-            await self._done_or_stopped(handle)
+            handle = calls.start_call_model(request, spec, allowance.seconds, dispatch)
+            await self._done_or_given_up(handle)
             try:
                 turn = (await handle).turn
                 state.journaled(len(request.entries), len(request.decisions))
@@ -231,7 +228,7 @@ class AgentRun(Waiting):
         if isinstance(verdict, End):
             return admission.stopped(state) or verdict
         self._enter(f"waiting {verdict.seconds:.1f} s before model call {number + 1}")
-        await self._wait(lambda: state.stop is not None, verdict.seconds, f"back-off before model call {number + 1}")
+        await self._wait(self._stopped_or_late, verdict.seconds, f"back-off before model call {number + 1}")
         return None
 
     async def _run_batch(self, spec: RunSpec, planned: Sequence[Planned], number: int) -> End | None:
@@ -270,7 +267,7 @@ class AgentRun(Waiting):
             else:
                 handle = handles[item.position]
                 if not item.alone:  # an effect in flight is always left to finish
-                    await self._done_or_stopped(handle)
+                    await self._done_or_given_up(handle)
                 try:
                     ran = await handle
                 except ActivityError as error:
@@ -294,7 +291,7 @@ class AgentRun(Waiting):
         self, spec: RunSpec, portion: Sequence[Planned], number: int
     ) -> dict[int, workflow.ActivityHandle[RanTool]]:
         """The activities of the calls that need one, by position, all of them under way."""
-        state, now = self._state, self._now()
+        state = self._state
         handles: dict[int, workflow.ActivityHandle[RanTool]] = {}
         for item in portion:
             if item.observation is None:
@@ -305,30 +302,33 @@ class AgentRun(Waiting):
                     call=item.call,
                     repeat_of=item.repeat_of,
                 )
-                seconds, left = admission.seconds_allowed(state, now), state.seconds_left(now)
-                handles[item.position] = calls.start_run_tool(request, item, spec, seconds, left)
+                handles[item.position] = calls.start_run_tool(request, item, spec, admission.working_left(state))
         return handles
 
     def _tool_failed(self, item: Planned, error: ActivityError) -> End | None:
         """What a dispatch without an observation means: the model is told of a read, an effect is unknown."""
         cause = error.cause
-        if item.alone:
-            how = cause.type.name if isinstance(cause, TimeoutError) and cause.type else type(cause).__name__
+        ran_not = isinstance(cause, ApplicationError) and cause.type in contracts.NOT_RUN
+        if item.alone and not ran_not:
+            how = cause.message if isinstance(cause, ApplicationError | TimeoutError) else "it was cancelled"
             text = f"{item.call.name} ({item.call.id}) may or may not have happened: {how}"
-            return End(Status.OUTCOME_UNKNOWN, text)
+            return End(Status.OUTCOME_UNKNOWN, text[:500])
         barred = self._barred_in_flight()
         if barred:
             return barred
         kind, text = "timeout", f"{item.call.name} did not answer in time"
         if isinstance(cause, ApplicationError):
-            kind, text = "unavailable", cause.message
-        self._state.append_message(failed(item.call, kind, text))
+            kind = "unavailable"
+            text = cause.message if cause.type in contracts.TELLABLE else f"{item.call.name} could not be run"
+        self._state.append_message(refusal(item.call, kind, text[:500]))
         return None
 
     async def _close(self, end: End) -> RunResult:
         """Record the end. Messages that arrive meanwhile change nothing any more."""
         state = self._state
         state.decide(self._now(), "ended", status=end.status, detail=end.detail)
+        if state.tells:
+            state.note(f"{len(state.tells)} of a user's messages came too late to be answered: {state.tells[0][:80]}")
         unrun = [item.call.id for item in self._batch if item.call.id not in self._observed]
         self._result = judgement.conclude(state, end, unrun)
         self._enter("recording the end")
@@ -349,12 +349,6 @@ class AgentRun(Waiting):
         return self._result
 
 
-def given_seconds(given: RunInput) -> float:
-    """The deadline a run's input asks for, in seconds; the agent's own is not known before the run is opened."""
-    seconds = given.limits.get("seconds")
-    return float(seconds) if isinstance(seconds, int | float) else MAX_DURATION
-
-
 def _model_failure(error: ActivityError) -> ModelFailure | None:
     """The failure that `call_model` reported; None where it reported nothing, since its worker was lost or cut off."""
     cause = error.cause
@@ -365,7 +359,8 @@ def _model_failure(error: ActivityError) -> ModelFailure | None:
     return ModelFailure(kind="internal", message=cause.message[:500], transient=False)
 
 
-def _continue_as_new(carried: Carried) -> NoReturn:
-    """Go on in a new run of the chain. Handlers are synchronous, so none is unfinished here, and a message that
-    arrives with this very task makes the server hand the task out again."""
-    workflow.continue_as_new(carried)
+def _continue_as_new_if_due(carried: Carried) -> None:
+    """Go on in a new run of the chain when the server suggests it. Handlers are synchronous, so none is unfinished
+    here, and a message that arrives with this very task makes the server hand the task out again."""
+    if workflow.info().is_continue_as_new_suggested():
+        workflow.continue_as_new(carried)

@@ -33,6 +33,8 @@ READING = RetryPolicy(
 """For reads, which may run again."""
 MODEL_MARGIN = 10.0
 """Seconds beyond the endpoint's own time-out for reading and writing the journal."""
+TOOL_MARGIN = 5.0
+"""Seconds beyond the tool's own time-out, which the activity keeps itself, for reading and writing the journal."""
 CLOSE_SECONDS = 600.0
 """Seconds to try to record the end of a run; past them the run ends all the same and its result says so."""
 OPEN_ATTEMPT_SECONDS = 60.0
@@ -69,14 +71,14 @@ async def close_run(request: CloseRun) -> None:
     raise NotImplementedError
 
 
-def start_open_run(request: OpenRun, seconds: float) -> ActivityHandle[OpenedRun]:
-    """Start `open_run`, at most until the deadline, `seconds` away."""
+def start_open_run(request: OpenRun) -> ActivityHandle[OpenedRun]:
+    """Start `open_run`, which is tried until the workflow gives it up."""
     return workflow.start_activity(
         open_run,
         request,
         activity_id="open",
-        start_to_close_timeout=_duration(min(OPEN_ATTEMPT_SECONDS, seconds)),
-        schedule_to_close_timeout=_duration(seconds),
+        start_to_close_timeout=_duration(OPEN_ATTEMPT_SECONDS),
+        schedule_to_close_timeout=_duration(MAX_DURATION),
         heartbeat_timeout=timedelta(seconds=OPEN_HEARTBEAT_SECONDS),
         retry_policy=RECORDING,
         cancellation_type=ActivityCancellationType.TRY_CANCEL,
@@ -84,14 +86,11 @@ def start_open_run(request: OpenRun, seconds: float) -> ActivityHandle[OpenedRun
     )
 
 
-def start_call_model(
-    request: CallModel, spec: RunSpec, seconds: float, left: float, dispatch: int
-) -> ActivityHandle[CalledModel]:
-    """Start `call_model`.
+def start_call_model(request: CallModel, spec: RunSpec, seconds: float, dispatch: int) -> ActivityHandle[CalledModel]:
+    """Start `call_model`. The deadline is not among its time-outs: it may be moved while the call is out.
 
     Args:
-        seconds: the longest it may work.
-        left: seconds until the deadline; waiting for a worker counts here and not as work.
+        seconds: the longest it may work, beside the endpoint's own time-out.
         dispatch: 0, or how often this very call was handed out before because a worker was lost.
     """
     again = f"-again-{dispatch}" if dispatch else ""
@@ -100,7 +99,6 @@ def start_call_model(
         request,
         activity_id=f"model-{request.number}{again}",
         start_to_close_timeout=_duration(min(spec.endpoint.timeout_seconds + MODEL_MARGIN, seconds)),
-        schedule_to_close_timeout=_duration(left),
         heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
         retry_policy=ONCE,
         cancellation_type=ActivityCancellationType.TRY_CANCEL,
@@ -108,14 +106,11 @@ def start_call_model(
     )
 
 
-def start_run_tool(
-    request: RunTool, planned: Planned, spec: RunSpec, seconds: float, left: float
-) -> ActivityHandle[RanTool]:
+def start_run_tool(request: RunTool, planned: Planned, spec: RunSpec, seconds: float) -> ActivityHandle[RanTool]:
     """Start `run_tool`: a read may be retried and abandoned, an effect neither.
 
     Args:
         seconds: the longest it may work, beside the tool's own time-out.
-        left: seconds until the deadline.
     """
     effect = planned.alone
     tool_seconds = planned.tool.timeout_seconds if planned.tool else OPEN_ATTEMPT_SECONDS
@@ -123,8 +118,7 @@ def start_run_tool(
         run_tool,
         request,
         activity_id=f"tool-{request.model_call}.{request.position}",
-        start_to_close_timeout=_duration(min(tool_seconds, seconds)),
-        schedule_to_close_timeout=_duration(left),
+        start_to_close_timeout=_duration(min(tool_seconds + TOOL_MARGIN, seconds)),
         heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
         retry_policy=ONCE if effect else READING,
         cancellation_type=(

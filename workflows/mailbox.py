@@ -33,6 +33,8 @@ class Mailbox:
         self._waiting: Hold | None = None
         self._result: RunResult | None = None
         self._messages_received = 0
+        self._given_seconds: JsonValue = None
+        """The deadline that the run's input asks for."""
         self._early_limits: dict[str, JsonValue] = {}
         """Changes that arrived before the agent's own limits were known."""
 
@@ -56,10 +58,11 @@ class Mailbox:
         self._received("resume")
 
     @workflow.update(name=contracts.SET_LIMITS, description='Change limits, absolute values: {"seconds": 600}.')
-    def set_limits(self, *args: Any) -> dict[str, JsonValue]:
-        """Change limits from now on; the same request id twice counts once. Returns the limits in force."""
+    def set_limits(self, *args: Any) -> dict[str, JsonValue] | None:
+        """Change limits from now on; the same request id twice counts once. Returns the limits in force; None while
+        the run is being opened, when the agent's own are not known."""
         self._change_limits(args)
-        return self._state.limits.model_dump(mode="json")
+        return self._state.limits.model_dump(mode="json") if self._spec else None
 
     @set_limits.validator
     def _check_set_limits(self, *args: Any) -> None:
@@ -94,6 +97,14 @@ class Mailbox:
         except MessageRefused as refused:
             raise ApplicationError(str(refused), type=MESSAGE_REFUSED, non_retryable=True) from None
 
+    @workflow.signal(name=contracts.TELL, description="The same as the update, for when no worker answers.")
+    def tell_later(self, *args: Any) -> None:
+        """A user's message that waits for a worker; a bad one is recorded and changes nothing."""
+        try:
+            self.tell(*args)
+        except MessageRefused as refused:
+            self._received("tell_refused", reason=str(refused))
+
     @workflow.signal(dynamic=True)
     def unknown(self, name: str, _: Sequence[RawValue]) -> None:
         """A signal of no known name changes nothing and is recorded."""
@@ -112,6 +123,13 @@ class Mailbox:
             self._early_limits.update(changes)
         self._state.limits = self._state.limits.changed(changes)
         self._received("set_limits", **{name: str(value) for name, value in changes.items()})
+
+    def _deadline(self) -> float | None:
+        """Seconds since the epoch; None while it is not known, since only the agent has one."""
+        if self._spec is not None:
+            return self._state.deadline
+        seconds = self._early_limits.get("seconds", self._given_seconds)
+        return self._state.started_at + seconds if isinstance(seconds, int | float) else None
 
     def _with_early_limits(self, limits: Limits) -> Limits:
         return limits.changed(self._early_limits)

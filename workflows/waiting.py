@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from temporalio import workflow
@@ -9,6 +10,7 @@ from temporalio.exceptions import ActivityError, TimeoutError, TimeoutType
 
 from longshift import admission
 from longshift.admission import End, Hold
+from longshift.state import MAX_DURATION
 from longshift.turns import ModelFailure
 from workflows import calls, details
 from workflows.mailbox import Mailbox
@@ -25,13 +27,17 @@ class Waiting(Mailbox):
     """A run that can wait."""
 
     async def _admitted(
-        self, ask: Callable[[], Verdict | Hold], barred: Callable[[], End | None] = lambda: None
+        self,
+        ask: Callable[[], Verdict | Hold],
+        barred: Callable[[], End | None] = lambda: None,
+        between: Callable[[], None] = lambda: None,
     ) -> Verdict | End:
         """Ask the core until it says something else than to hold, and wait visibly while it does.
 
         Args:
             ask: the question.
             barred: what ends the wait, where the question itself does not look at it.
+            between: done after each message that did not end the wait.
         """
         verdict = ask()
         if not isinstance(verdict, Hold):
@@ -41,29 +47,49 @@ class Waiting(Mailbox):
         self._publish("waiting")
         answer: Verdict | End | Hold = verdict
         while isinstance(answer, Hold):
+            between()
             self._waiting = answer
-            await self._until_message(f"deadline, {answer.reason}")
+            await self._until_message()
             answer = barred() or ask()
         self._waiting = None
         self._state.decide(self._now(), "goes_on")
         self._publish("going on")
         return answer
 
-    async def _until_message(self, summary: str) -> None:
+    async def _watch_deadline(self) -> None:
+        """Wake the run when its deadline passes: one timer a run, set anew when the deadline moves."""
+        while True:
+            deadline = self._deadline()
+            left = 0.0 if deadline is None else min(deadline - self._now(), MAX_DURATION)
+            moved = partial(self._deadline_is_not, deadline)
+            if left > 0:
+                await self._wait(moved, left, "deadline of the run")
+            else:
+                await workflow.wait_condition(moved)
+
+    def _deadline_is_not(self, deadline: float | None) -> bool:
+        return self._deadline() != deadline
+
+    def _past_deadline(self) -> bool:
+        deadline = self._deadline()
+        return deadline is not None and self._now() >= deadline
+
+    async def _until_message(self) -> None:
         """Wait until a message arrives or the deadline passes."""
         received = self._messages_received
-        left = self._state.seconds_left(self._now())
-        await self._wait(lambda: self._messages_received != received, left, summary[: calls.SUMMARY_CHARACTERS])
+        await workflow.wait_condition(lambda: self._messages_received != received or self._past_deadline())
 
     async def _until_journal(self, failure: ModelFailure, attempts: int) -> End | None:
         """Wait, visibly, for a journal that could not be written in so many attempts."""
         self._waiting = Hold(failure.message, "mend the journal, or stop the run")
         self._enter("waiting")
         seconds = min(JOURNAL_WAIT_SECONDS * 2 ** min(attempts - 1, 16), JOURNAL_WAIT_CAP_SECONDS)
-        left = self._state.seconds_left(self._now())
-        await self._wait(lambda: self._state.stop is not None, min(seconds, left), "the journal is away")
+        await self._wait(self._stopped_or_late, seconds, "the journal is away")
         self._waiting = None
         return admission.stopped(self._state) or admission.out_of_time(self._state, self._now())
+
+    def _stopped_or_late(self) -> bool:
+        return self._state.stop is not None or self._past_deadline()
 
     async def _wait(self, until: Callable[[], bool], seconds: float, summary: str) -> None:
         if seconds <= 0:
@@ -73,9 +99,9 @@ class Waiting(Mailbox):
         except asyncio.TimeoutError:  # noqa: UP041  the plain name is Temporal's here
             return
 
-    async def _done_or_stopped(self, handle: workflow.ActivityHandle[Any]) -> None:
-        """Wait for an activity, and cancel it when the run must stop now."""
-        await workflow.wait_condition(lambda: handle.done() or self._stop_now())
+    async def _done_or_given_up(self, handle: workflow.ActivityHandle[Any]) -> None:
+        """Wait for an activity, and cancel it when the run must stop now or its deadline passes."""
+        await workflow.wait_condition(lambda: handle.done() or self._stop_now() or self._past_deadline())
         if not handle.done():
             handle.cancel()
 
