@@ -105,6 +105,7 @@ class Activities:
             except CallFailed as failed:
                 failure = failed.failure.model_copy(update={"milliseconds": _milliseconds(began)})
                 await self._settle(lambda: self._journal.fail_model_call(request, failure, time.time()))
+                activity.logger.warning("model call %d failed: %s", request.number, failure.message)
                 raise failures.model_failed(failure) from None
             turn = Turn(
                 reply=record(reply.message),

@@ -4,7 +4,6 @@
     |-- NoSuchRun       the server knows no run of that id
     |-- AlreadyStarted  the id is taken, by a run at work or an ended one
     |-- Refused         an input or a message that cannot be applied; nothing was changed
-    |-- NoWorker        no worker answers in time
     |-- NoJournal       the journal cannot be read, or does not hold the run
     `-- Unreadable      the server holds something about the run that cannot be understood
 
@@ -44,10 +43,6 @@ class AlreadyStarted(ClientError):
 
 class Refused(ClientError):
     """An input or a message that cannot be applied; the text names the field and the remedy. Nothing was changed."""
-
-
-class NoWorker(ClientError):
-    """No worker answers in time."""
 
 
 class NoJournal(ClientError):

@@ -16,7 +16,7 @@ from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 
 from client import following
 from client.ending import ending, open_journal, with_journal
-from client.errors import AlreadyStarted, NoSuchRun, NoWorker, Refused, rpc_border
+from client.errors import AlreadyStarted, NoSuchRun, Refused, rpc_border
 from client.snapshots import Listed, Snapshot, describe, ended, listed, snapshot
 from client.story import StoryLine, inert, short
 from longshift import contracts, inbox
@@ -31,7 +31,7 @@ from longshift.status import Status
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 """A run's id stands in commands, addresses and file names, and is never a path."""
 UPDATE_SECONDS = 3.0
-"""Seconds a worker has to answer a change; the longest a person waits before being told that none is up."""
+"""Seconds a worker has to answer a change; then it is sent as a signal, and the person told that none is up."""
 SUMMARY_CHARACTERS = 120
 """Characters of the task in the UI's list and in the memo; the server takes 400 bytes of a summary."""
 DETAILS_CHARACTERS = 4000
@@ -47,7 +47,8 @@ class Applied:
     """What came of a change of limits."""
 
     limits: Limits | None
-    """The limits in force now; None while the change waits for a worker."""
+    """The limits in force now; None while the change waits for a worker, or the run is not opened and nobody knows its
+    agent's other limits yet."""
     waits_for_worker: bool
     """No worker answered: the change stands in the run's history as a signal, and applies when a worker comes."""
 
@@ -56,8 +57,10 @@ class Applied:
 class Told:
     """A user's message was taken."""
 
-    waiting: int
-    """Messages that wait for the next model call, this one among them."""
+    waiting: int | None
+    """Messages that wait for the next model call, this one among them; None while this one waits for a worker."""
+    waits_for_worker: bool
+    """No worker answered: the message stands in the run's history as a signal, and is taken when a worker comes."""
 
 
 class Shifts:
@@ -166,20 +169,14 @@ class Shifts:
         Raises Refused for a bad change, naming each field, and when the run has ended.
         """
         request_id = request_id or uuid4().hex
-        try:
-            Limits().changed(dict(changes))
-            inbox.read_limits(({**changes, "request_id": request_id},))
-        except (LimitsRefused, MessageRefused) as refused:
-            raise Refused(str(refused)) from None
         message = {**changes, "request_id": request_id}
         try:
-            limits = await self._update(run_id, contracts.SET_LIMITS, message, request_id, Limits)
-        except NoWorker:
-            # An update that no worker took is lost when the server restarts; a signal is not. Whichever comes
-            # first counts, since both carry the request id.
-            await self._signal(run_id, contracts.SET_LIMITS, message)
-            return Applied(limits=None, waits_for_worker=True)
-        return Applied(limits=limits, waits_for_worker=False)
+            Limits().changed(dict(changes))  # refuses a request_id among them
+            inbox.read_limits((message,))
+        except (LimitsRefused, MessageRefused) as refused:
+            raise Refused(str(refused)) from None
+        limits, waits = await self._change(run_id, contracts.SET_LIMITS, message, request_id, Limits)
+        return Applied(limits, waits_for_worker=waits)
 
     async def tell(self, run_id: str, text: str, *, request_id: str | None = None) -> Told:
         """Send a user's message, for the next model call.
@@ -187,9 +184,7 @@ class Shifts:
         Args:
             request_id: the same id twice counts once; made when None.
 
-        Raises:
-            Refused: the text is blank or too long, or the run has ended.
-            NoWorker: none answers; the message may still arrive.
+        Raises Refused when the text is blank or too long, or the run has ended.
         """
         request_id = request_id or uuid4().hex
         message: dict[str, JsonValue] = {"text": text, "request_id": request_id}
@@ -197,7 +192,8 @@ class Shifts:
             inbox.read_tell(RunState(run_id=run_id, started_at=0), (message,))
         except MessageRefused as refused:
             raise Refused(str(refused)) from None
-        return Told(await self._update(run_id, contracts.TELL, message, request_id, int))
+        waiting, waits = await self._change(run_id, contracts.TELL, message, request_id, int)
+        return Told(waiting, waits_for_worker=waits)
 
     async def transcript(self, run_id: str) -> list[Message]:
         """The messages that the journal holds of a run: those its workflow confirmed.
@@ -249,17 +245,24 @@ class Shifts:
             await self._refuse_ended(run_id)  # it ended meanwhile
             raise
 
-    async def _update(
+    async def _change(
         self, run_id: str, name: str, message: Mapping[str, JsonValue], request_id: str, answer: type[Answer]
-    ) -> Answer:
+    ) -> tuple[Answer | None, bool]:
+        """Send an update, or the signal of the same name where no worker answers in time.
+
+        An update that no worker took is lost when the server restarts; a signal is not. Whichever comes first counts,
+        since both carry the request id.
+
+        Returns: the worker's answer, and whether the change waits for a worker instead.
+        """
         await self._refuse_ended(run_id)
         handle = self._client.get_workflow_handle(run_id)
         deadline = asyncio.timeout(UPDATE_SECONDS)
         try:
             with rpc_border(run_id):
                 async with deadline:
-                    done: Answer = await handle.execute_update(name, message, id=request_id, result_type=answer)
-                    return done
+                    done: Answer | None = await handle.execute_update(name, message, id=request_id, result_type=answer)
+                    return done, False
         except WorkflowUpdateFailedError as error:
             await self._refuse_ended(run_id)
             cause = error.cause
@@ -267,13 +270,11 @@ class Shifts:
         except (RPCTimeoutOrCancelledError, TimeoutError):
             if not deadline.expired():
                 raise asyncio.CancelledError from None  # Temporal's client wraps our caller's cancellation
-            raise NoWorker(
-                f"no worker answers for run {run_id} within {UPDATE_SECONDS:g} s; start one with: longshift worker. "
-                f"The message may still arrive then; sending it again with request id {request_id} is harmless"
-            ) from None
         except NoSuchRun:
             await self._refuse_ended(run_id)  # it ended meanwhile
             raise
+        await self._signal(run_id, name, message)
+        return None, True
 
 
 def _checked(given: RunInput) -> dict[str, JsonValue]:

@@ -53,7 +53,7 @@ def note(text: str) -> None:
     click.secho(inert(text), err=True, dim=True)
 
 
-def sent(as_json: bool, run_id: str, message: str, text: str, /, **given: str) -> None:
+def sent(as_json: bool, run_id: str, message: str, text: str, /, **given: JsonValue) -> None:
     """What was sent to a run: as a document, or in words."""
     if as_json:
         document({"run_id": run_id, "sent": message, **given})

@@ -271,7 +271,7 @@ class Story:
     # Waiting, and what people send
 
     def _timer_started(self, happening: Happening) -> Lines:
-        if happening.summary and not self._waiting:  # a wait for a person stands in the memo, in better words
+        if happening.summary and happening.summary != contracts.DEADLINE:
             yield "waiting", f"waiting {happening.seconds:.1f} s: {short(happening.summary)}"
 
     def _memo_changed(self, happening: Happening) -> Lines:

@@ -121,7 +121,7 @@ def _limit_reached(state: RunState, appending: list[Weight]) -> End | None:
         would = cents(state.exposure + limits.estimate)
         budget = f"{would} of {cents(limits.budget)} cents"
         return End(Status.MODEL_COST_LIMIT, f"the next call would bring the exposure to {budget}")
-    if state.tool_calls > limits.tool_calls and not _last_call(state):  # lowered below what is used
+    if state.tool_calls > limits.tool_calls:  # lowered below what is used
         return End(Status.TOOL_LIMIT, f"{state.tool_calls} of {limits.tool_calls} tool calls used")
     return None
 

@@ -30,6 +30,9 @@ SET_LIMITS = "set_limits"
 TELL = "tell"
 STATE = "state"
 
+DEADLINE = "deadline of the run"
+"""Summary of the one timer that every run has; any other is a wait worth telling of."""
+
 INPUT_REFUSED = "InputRefused"
 """Failure type of a run that could not start; not an end status, since no shift began."""
 MODEL_FAILURE = "ModelFailure"

@@ -99,6 +99,7 @@ def start_call_model(request: CallModel, spec: RunSpec, seconds: float, dispatch
         request,
         activity_id=f"model-{request.number}{again}",
         start_to_close_timeout=_duration(min(spec.endpoint.timeout_seconds + MODEL_MARGIN, seconds)),
+        schedule_to_close_timeout=_duration(MAX_DURATION),
         heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
         retry_policy=ONCE,
         cancellation_type=ActivityCancellationType.TRY_CANCEL,
@@ -119,6 +120,7 @@ def start_run_tool(request: RunTool, planned: Planned, spec: RunSpec, seconds: f
         request,
         activity_id=f"tool-{request.model_call}.{request.position}",
         start_to_close_timeout=_duration(min(tool_seconds + TOOL_MARGIN, seconds)),
+        schedule_to_close_timeout=_duration(MAX_DURATION),
         heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
         retry_policy=ONCE if effect else READING,
         cancellation_type=(

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, TimeoutError, TimeoutType
 
-from longshift import admission
+from longshift import admission, contracts
 from longshift.admission import End, Hold
 from longshift.state import MAX_DURATION
 from longshift.turns import ModelFailure
@@ -63,7 +63,7 @@ class Waiting(Mailbox):
             left = 0.0 if deadline is None else min(deadline - self._now(), MAX_DURATION)
             moved = partial(self._deadline_is_not, deadline)
             if left > 0:
-                await self._wait(moved, left, "deadline of the run")
+                await self._wait(moved, left, contracts.DEADLINE)
             else:
                 await workflow.wait_condition(moved)
 

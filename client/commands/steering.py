@@ -91,7 +91,11 @@ def limits_command(config: Path | None, run_id: str, changes: tuple[str, ...], a
         show.document({"run_id": run_id, "changes": wanted, **outcome})
         return
     words = ", ".join(f"{name} = {show.value(value)}" for name, value in wanted.items())
-    later = "; no worker answers now, so it applies when one comes" if applied.waits_for_worker else ""
+    later = ""
+    if applied.waits_for_worker:
+        later = "; no worker answers now, so it applies when one comes"
+    elif applied.limits is None:
+        later = "; accepted; the agent's other limits are known once the run is opened"
     show.line(f"{run_id}: {words}{later}")
 
 
@@ -103,13 +107,18 @@ def limits_command(config: Path | None, run_id: str, changes: tuple[str, ...], a
 def tell_command(config: Path | None, run_id: str, text: str, as_json: bool) -> None:
     """Send TEXT to the shift RUN, as a user's message before its next model call.
 
+    Without a worker the message waits for one.
+
     \b
     Example:
       longshift tell shop-20300101-090000-1f2e "Leave strawberry out, it is off the menu."
     """
     with Session(config) as session:
-        session.do(session.shifts.tell(run_id, text, request_id=uuid.uuid4().hex))
-    show.sent(as_json, run_id, "tell", f"{run_id} gets the message before its next model call", text=text)
+        told = session.do(session.shifts.tell(run_id, text, request_id=uuid.uuid4().hex))
+    words = f"{run_id} gets the message before its next model call"
+    if told.waits_for_worker:
+        words += "; no worker answers now, so it waits for one"
+    show.sent(as_json, run_id, "tell", words, text=text, waits_for_worker=told.waits_for_worker)
 
 
 def _current(session: Session, run_id: str) -> Limits:
@@ -119,4 +128,5 @@ def _current(session: Session, run_id: str) -> Limits:
         return found.view.limits
     if found.closed_at:
         raise BadInput([f"{run_id}: has ended with {found.status}; its limits cannot be changed any more"])
-    raise BadInput([f"{run_id}: what +VALUE would add to is not known, since no worker answers; give whole values"])
+    why = "no worker answers" if found.view is None else "the run is not opened yet"
+    raise BadInput([f"{run_id}: what +VALUE would add to is not known, since {why}; give whole values"])

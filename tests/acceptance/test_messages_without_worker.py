@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from client.errors import NoWorker
 from longshift.messages import UserMessage
 from longshift.status import Status
 from tests.acceptance.shift_house import RUN, House
@@ -78,22 +77,36 @@ async def test_limits_raised_while_only_the_server_is_up_survive_it_and_apply(ho
     assert kinds.count("set_limits") == 1
 
 
-async def test_a_message_told_without_a_worker_is_taken_once_when_one_comes(house: House) -> None:
-    """An update waits in the server's memory while it is up; sent again with its request id it counts once."""
+async def test_a_message_told_while_only_the_server_is_up_survives_it_and_is_taken_once(house: House) -> None:
     house.outside.hold("model 1")
     await house.start()
-    shifts = await house.shifts()
-    with pytest.raises(NoWorker):
-        await shifts.tell(RUN, "And quickly.", request_id="t-1")
+    told = await (await house.shifts()).tell(RUN, "And quickly.", request_id="t-1")
+    assert (told.waiting, told.waits_for_worker) == (None, True)
+    await house.server.kill()
+    await house.server.restart()
 
     await house.worker()
     await house.outside.came("model 1")
-    await shifts.tell(RUN, "And quickly.", request_id="t-1")
+    again = await (await house.shifts()).tell(RUN, "And quickly.", request_id="t-1")
     house.outside.let_go("model 1")
 
-    told = UserMessage(content="And quickly.")
-    await house.ended_as_undisturbed(told=[told])
-    assert (await house.messages()).count(told) == 1
+    assert not again.waits_for_worker
+    told_once = UserMessage(content="And quickly.")
+    await house.ended_as_undisturbed(told=[told_once])
+    assert (await house.messages()).count(told_once) == 1
+
+
+async def test_a_message_told_without_a_worker_is_taken_once_when_one_comes(house: House) -> None:
+    """The update waits in the server's memory while it is up, and the signal beside it: both carry one request id."""
+    await house.start()
+    told = await (await house.shifts()).tell(RUN, "And quickly.")
+    assert told.waits_for_worker
+
+    await house.worker()
+
+    told_once = UserMessage(content="And quickly.")
+    await house.ended_as_undisturbed(told=[told_once])
+    assert (await house.messages()).count(told_once) == 1
 
 
 async def test_an_update_sent_without_a_worker_is_answered_by_the_one_that_comes(house: House) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from longshift import Agent, admission, batches, judgement, observations, validate_episode
-from longshift.admission import Allowance, Answer, End, Hold
+from longshift.admission import Allowance, End, Hold
 from longshift.agent import AgentSpec, schemas_bytes
 from longshift.batches import Planned
 from longshift.chain import Head, extend
@@ -19,7 +19,7 @@ from longshift.inbox import apply_stop, read_limits, read_stop, read_tell
 from longshift.judgement import Batch
 from longshift.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, weigh
 from longshift.recording import record
-from longshift.state import RunState
+from longshift.state import Answer, RunState
 from longshift.status import Status
 from longshift.tools import Tool, ToolContext, ToolSpec
 from longshift.turns import ModelFailure, Turn, Usage
@@ -156,10 +156,7 @@ class Driver:
             return verdict
         if isinstance(verdict, Batch):
             return self._run_batch(verdict.planned, number)
-        if self.state.tells and not self.state.stop:
-            self.state.answered = verdict.text
-            return None
-        return End(Status.COMPLETED, f"answered with model call {number}", answer=verdict)
+        return judgement.answered(self.state, verdict, number)
 
     def _call_model(self, allowance: Allowance) -> Turn | ModelFailure | End:
         self.hook(self, "model")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshift.batches import MAX_SIDE_BY_SIDE, Planned, failed, plan, portions
+from longshift.batches import MAX_SIDE_BY_SIDE, Planned, plan, portions, refusal
 from longshift.messages import ToolCall
 from longshift.observations import kind_of, read
 from longshift.repeats import Repetition
@@ -118,5 +118,5 @@ def test_what_needs_no_tool_is_told_of_its_repetition_with_what_was_said_before(
 
 
 def test_a_failed_dispatch_is_an_observation_in_the_tools_name() -> None:
-    message = failed(call("a"), "timeout", "look did not answer in time")
+    message = refusal(call("a"), "timeout", "look did not answer in time")
     assert (message.call_id, message.name, kind_of(message.content)) == ("a", "look", "timeout")

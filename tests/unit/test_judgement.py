@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from longshift import Status
-from longshift.admission import Answer, End, Hold
+from longshift.admission import End, Hold
 from longshift.judgement import BACKOFF_CAP_SECONDS, Batch, Retry, after_failure, judge, receive
 from longshift.limits import MAX_COUNT
-from longshift.state import RunState
+from longshift.state import Answer, RunState
 from longshift.turns import Usage
 from tests.unit.loop_driver import agent, call, failure, turn
 
@@ -171,7 +171,7 @@ def test_a_repeated_id_is_found_before_a_limit_and_a_limit_before_a_loop() -> No
 def test_text_beside_calls_is_kept_and_is_no_answer() -> None:
     run = state()
     assert isinstance(judge(run, agent(), turn("I look.", call("a")), 1), Batch)
-    assert judge(run, agent(), turn(" Done.\n"), 2) == Answer(" Done.\n")
+    assert judge(run, agent(), turn(" Done.\n"), 2) == Answer(text=" Done.\n")
     assert run.head.length == 2
 
 

@@ -212,7 +212,6 @@ def test_with_on_limit_wait_the_run_holds_until_the_limit_is_raised_and_then_com
     ("limits", "status", "figure"),
     [
         ({"model_calls": 2}, Status.MODEL_CALL_LIMIT, "1 of 2 model calls are used"),
-        ({"tool_calls": 1}, Status.TOOL_LIMIT, "1 of 1 tool calls are used"),
         ({"total_output_tokens": 1025}, Status.TOKEN_LIMIT, "1 of 1025 output tokens are used"),
         ({"estimated_call_cents": 2, "model_budget_cents": 4}, Status.MODEL_COST_LIMIT, "2 of 4 cents are reserved"),
     ],
@@ -237,8 +236,8 @@ def test_a_wrap_up_that_asks_for_tools_runs_none_of_them() -> None:
 
 def test_a_blank_wrap_up_has_no_partial_and_a_failed_one_is_given_one_notice() -> None:
     assert play(turn(" "), wrap_up=True, model_calls=1)[1].partial is None
-    driver, result = play(turn("", call("a")), failure(), turn("So far."), wrap_up=True, tool_calls=1)
-    assert (result.status, result.partial) == (Status.TOOL_LIMIT, "So far.")
+    driver, result = play(turn("", call("a")), failure(), turn("So far."), wrap_up=True, total_output_tokens=1025)
+    assert (result.status, result.partial) == (Status.TOKEN_LIMIT, "So far.")
     assert sum("Notice" in message.content for message in driver.transcript) == 1
 
 

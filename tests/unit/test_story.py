@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from client.story import Failure, Happening, Story, inert, short
+from longshift import contracts
 from longshift.agent import AgentSpec
 from longshift.chain import Head
 from longshift.contracts import (
@@ -227,7 +228,7 @@ def test_a_wait_for_a_person_is_told_once_with_what_would_end_it() -> None:
     assert told(
         {"event": "WORKFLOW_PROPERTIES_MODIFIED", "memo": {"status": "RUNNING", "detail": ""}},
         {"event": "WORKFLOW_PROPERTIES_MODIFIED", "memo": waits},
-        {"event": "TIMER_STARTED", "summary": "deadline, paused", "seconds": 60},
+        {"event": "TIMER_STARTED", "summary": contracts.DEADLINE, "seconds": 60},
         {"event": "WORKFLOW_PROPERTIES_MODIFIED", "memo": {"status": "RUNNING", "detail": ""}},
     ) == ["waiting: paused: resume the run", "goes on"]
 

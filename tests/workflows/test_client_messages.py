@@ -8,7 +8,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
-from client.errors import NoSuchRun, NoWorker, Refused
+from client.errors import NoSuchRun, Refused
 from client.shifts import Shifts, Snapshot
 from longshift.contracts import RunInput
 from longshift.status import Status
@@ -167,10 +167,16 @@ async def test_a_message_told_twice_with_one_request_id_is_in_the_transcript_onc
     assert said == ["Say something.", "And you?"]
 
 
-async def test_a_message_told_while_no_worker_is_up_is_not_taken_and_says_what_to_do(shifts: Shifts) -> None:
+async def test_a_message_told_without_a_worker_waits_for_one_and_is_then_in_the_transcript_once(
+    shifts: Shifts, client: Client, queue: str, journal_url: str
+) -> None:
     run_id = await shifts.start(GIVEN)
-    with pytest.raises(NoWorker, match="t-2"):
-        await shifts.tell(run_id, "hello", request_id="t-2")
+    told = await shifts.tell(run_id, "And you?", request_id="t-2")
+    assert (told.waiting, told.waits_for_worker) == (None, True)
+    async with shop_open(client, queue, journal_url, PARROT, Script("Hello.")):
+        await shifts.result(run_id)
+    said = [message.content for message in await shifts.transcript(run_id) if message.role == "user"]
+    assert said == ["Say something.", "And you?"]
 
 
 @pytest.mark.parametrize("text", ["", " ", "x" * 70_000, "\ud800"])

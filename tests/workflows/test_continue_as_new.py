@@ -175,3 +175,19 @@ async def test_a_stop_that_comes_between_the_parts_stops_the_next(
         end = await ended(handle)
     assert end.status is Status.STOP_REQUESTED
     assert end.detail.endswith("enough")
+
+
+async def test_a_paused_run_that_gets_many_messages_continues_as_new_and_stays_paused(
+    rolling: Client, queue: str, journal_url: str
+) -> None:
+    model = Script("Done.")
+    async with shop_open(rolling, queue, journal_url, PARROT, model):
+        handle = await started(rolling, queue, given(**ROOM), start_signal=contracts.PAUSE)
+        for number in range(30):
+            await rolling.get_workflow_handle(queue).signal("no_such_signal", number)
+        while len(await chain(rolling, queue)) < 2:
+            await rolling.get_workflow_handle(queue).signal("no_such_signal", "more")
+        assert model.requests == []
+        await rolling.get_workflow_handle(queue).signal(contracts.RESUME)
+        end = await ended(handle)
+    assert (end.status, end.model_calls) == (Status.COMPLETED, 1)

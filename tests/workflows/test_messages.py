@@ -333,7 +333,7 @@ async def test_a_stop_is_heard_during_a_back_off(client: Client, queue: str, jou
     async with shop_open(client, queue, journal_url, PARROT, Script(failure)):
         handle = await started(client, queue, given(seconds=4000.0))
         async for event in handle.fetch_history_events(wait_new_event=True):
-            if event.HasField("timer_started_event_attributes"):
+            if event.timer_started_event_attributes.start_to_fire_timeout.seconds == 3000:
                 break
         await handle.signal(contracts.STOP, "enough")
         end = await ended(handle)
