@@ -13,7 +13,7 @@ from client.history import converter_of, happening
 from client.story import Happening, short
 from longshift import contracts
 from longshift.contracts import CloseRun, RunResult
-from longshift.messages import AssistantMessage, weigh
+from longshift.messages import weigh
 from longshift.status import Status
 from store.errors import JournalError
 
@@ -52,7 +52,8 @@ async def ending(client: Client, run_id: str) -> RunResult:
 
 
 async def with_journal(result: RunResult, journal_url: str) -> RunResult:
-    """The result with what only the journal has: the whole of a cut answer, the counters of a terminated run.
+    """The result with what only the journal has: the whole of a cut answer or partial text, the counters of a
+    terminated run.
 
     Where the journal cannot be read, the result says so and stays as it is.
     """
@@ -60,11 +61,14 @@ async def with_journal(result: RunResult, journal_url: str) -> RunResult:
         async with open_journal(journal_url) as journal:
             if result.status is Status.TERMINATED:
                 return await _with_counters(result, journal)
-            if result.answer_whole is not None:
-                return await _with_answer(result, journal)
-            return result
+            return await _with_whole_texts(result, journal) if is_cut(result) else result
     except NoJournal as error:
         return _noting(result, str(error))
+
+
+def is_cut(result: RunResult) -> bool:
+    """Whether a text of the result is whole only in the journal."""
+    return result.answer_whole is not None or result.partial_whole is not None
 
 
 @asynccontextmanager
@@ -129,12 +133,17 @@ async def _with_counters(result: RunResult, journal: "Journal") -> RunResult:
     return _noting(counted, "the figures are those that the journal holds; a step under way is not in them")
 
 
-async def _with_answer(result: RunResult, journal: "Journal") -> RunResult:
-    answers = [stored.message for stored in await journal.messages(result.run_id) if stored.role == "assistant"]
-    for message in reversed(answers):
-        if isinstance(message, AssistantMessage) and weigh(message) == result.answer_whole:
-            return result.model_copy(update={"answer": message.content, "answer_whole": None})
-    return _noting(result, "the journal does not hold the whole answer")
+async def _with_whole_texts(result: RunResult, journal: "Journal") -> RunResult:
+    turns = [stored.message for stored in await journal.messages(result.run_id) if stored.role == "assistant"]
+    texts = {weigh(message).sha256: message.content for message in turns}
+    for field, weight in (("answer", result.answer_whole), ("partial", result.partial_whole)):
+        if weight is None:
+            continue
+        if weight.sha256 in texts:
+            result = result.model_copy(update={field: texts[weight.sha256], f"{field}_whole": None})
+        else:
+            result = _noting(result, f"the journal does not hold the whole {field}")
+    return result
 
 
 def _noting(result: RunResult, note: str) -> RunResult:

@@ -15,7 +15,7 @@ from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 
 from client import following
-from client.ending import ending, open_journal, with_journal
+from client.ending import ending, is_cut, open_journal, with_journal
 from client.errors import AlreadyStarted, NoSuchRun, Refused, rpc_border
 from client.snapshots import Listed, Snapshot, describe, ended, listed, snapshot
 from client.story import StoryLine, inert, short
@@ -132,7 +132,7 @@ class Shifts:
         """
         await describe(self._client, run_id)
         result = await ending(self._client, run_id)
-        if result.status is Status.TERMINATED or result.answer_whole is not None:
+        if result.status is Status.TERMINATED or is_cut(result):
             return await with_journal(result, self._journal_url)
         return result
 

@@ -140,6 +140,24 @@ async def test_a_large_answer_comes_whole_from_the_journal_and_cut_without_it(
     assert cut.notes
 
 
+async def test_a_large_partial_text_comes_whole_from_the_journal_and_cut_without_it(
+    shifts: Shifts, client: Client, queue: str, journal_url: str
+) -> None:
+    answer = "many words " * 2000
+    model = Script(answer, held=[1])
+    async with shop_open(client, queue, journal_url, PARROT, model):
+        run_id = await shifts.start(GIVEN.model_copy(update={"limits": {"model_calls": 1}}))
+        await model.asked(1)
+        await shifts.tell(run_id, "And you?")
+        model.let_go(1)
+        result = await shifts.result(run_id)
+    assert (result.status, result.answer) == (Status.MODEL_CALL_LIMIT, None)
+    assert (result.partial, result.partial_whole) == (answer, None)
+    cut = await Shifts(client, queue, "sqlite:////proc/none/journal.db").result(run_id)
+    assert cut.partial_whole is not None
+    assert cut.notes
+
+
 @pytest.mark.parametrize("raw", [[], [{"agnet": "parrot"}], ["parrot"], [{"agent": "parrot", "task": "x"}, 2]])
 async def test_a_run_started_by_hand_with_a_bad_input_is_refused_and_shown_so(
     shifts: Shifts, client: Client, queue: str, journal_url: str, raw: list[Any]

@@ -13,7 +13,7 @@ from client.shifts import Shifts, Snapshot
 from longshift.contracts import RunInput
 from longshift.status import Status
 from longshift.turns import ModelFailure
-from tests.workflows.running import ESCAPES, GIVEN, PARROT, Script, call, decisions, shop_open, story, until
+from tests.workflows.running import ESCAPES, GIVEN, PARROT, Script, call, decisions, shop_open, story, until, working
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -130,6 +130,24 @@ async def test_a_change_of_limits_without_a_worker_waits_for_one_and_then_counts
     assert seen.view.limits is not None
     assert seen.view.limits.model_calls == 12
     assert (await decisions(journal_url, run_id)).count("set_limits") == 1
+
+
+async def test_a_change_of_limits_while_the_run_is_being_opened_is_taken_and_guesses_no_other_limit(
+    shifts: Shifts, client: Client, queue: str, journal_url: str
+) -> None:
+    model = Script("Hello.", held=[1])
+    run_id = await shifts.start(GIVEN)
+    async with working(client, queue, []):  # takes the run, and knows no activity that would open it
+        applied = await shifts.set_limits(run_id, {"model_calls": 12})
+    async with shop_open(client, queue, journal_url, PARROT, model):
+        await model.asked(1)
+        seen = await shifts.state(run_id)
+        model.let_go(1)
+        await shifts.result(run_id)
+    assert (applied.limits, applied.waits_for_worker) == (None, False)
+    assert seen.view is not None
+    assert seen.view.limits is not None
+    assert seen.view.limits.model_calls == 12
 
 
 async def test_a_change_of_limits_sent_again_after_continue_as_new_counts_once(
