@@ -53,12 +53,14 @@ class Activities:
         endpoints: Mapping[str, Endpoint],
         endpoint_configs: Mapping[str, EndpointConfig],
         heartbeat_seconds: float,
+        in_thread: observations.InThread = asyncio.to_thread,
     ) -> None:
         self._journal = journal
         self._agents = agents
         self._endpoints = endpoints
         self._endpoint_configs = endpoint_configs
         self._heartbeat_seconds = heartbeat_seconds
+        self._in_thread = in_thread
 
     def all(self) -> list[Callable[..., Any]]:
         """The activities to register with a worker."""
@@ -164,6 +166,7 @@ class Activities:
                     tools=spec.agent.tools if request.tools else (),
                     messages=lambda: self._journal.transcript(request.run_id, request.head),
                     own_id=lambda position: f"ls-{mark}-{request.number}-{position}",
+                    estimate=request.estimate,
                     observe_malformed=spec.agent.malformed_calls == "observe",
                 )
             )
@@ -210,7 +213,7 @@ class Activities:
         started, began = time.time(), time.monotonic()
         try:
             async with asyncio.timeout(tool.spec.timeout_seconds):
-                seen = await observations.observe(tool, arguments, context, asyncio.to_thread)
+                seen = await observations.observe(tool, arguments, context, self._in_thread)
             content, whole, kind = seen.content, seen.whole, seen.kind
         except TimeoutError:
             text = f"{tool.spec.name} took longer than its {tool.spec.timeout_seconds:g} seconds"

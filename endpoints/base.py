@@ -23,6 +23,8 @@ class Request:
     """Reads the transcript to send. A replay never asks for it."""
     own_id: Callable[[int], str]
     """A call id of ours, unique in the run, for the call at a position in the reply, from 0."""
+    estimate: int = 0
+    """Micro-USD reserved for the call."""
     observe_malformed: bool = False
     """The agent's `malformed_calls = "observe"`: a call whose arguments are no JSON object is marked, not refused."""
 
@@ -35,7 +37,7 @@ class Reply:
     stop_reason: str
     usage: Usage = field(default_factory=Usage)
     cost: int | None = None
-    """Micro-USD by the operator's price, rounded up; None where no price is given or the usage is unknown."""
+    """Micro-USD by the operator's price, rounded up; None where no price is given or the usage makes no sense."""
 
 
 class Endpoint(Protocol):

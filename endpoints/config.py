@@ -216,23 +216,27 @@ EndpointConfig = Annotated[OpenAIConfig | AnthropicConfig | ReplayConfig, Field(
 """Any endpoint, told apart by `kind`."""
 
 
-def cost(usage: Usage, price: Price | None) -> int | None:
-    """What a call cost, in micro-USD, rounded up.
+def cost(usage: Usage, price: Price | None, *, allowed: int, estimate: int) -> int | None:
+    """What a call cost, in micro-USD, rounded up; or the most that is known of it, so that a budget can still bind.
 
-    None where there is no price, or where a token count that it needs was not reported or makes no sense. A count
-    whose price is 0 is not needed. A US cent is 10,000 micro-USD, so cents per million tokens are hundredths of a
-    micro-USD per token.
+    Args:
+        usage: what the reply reports. Output tokens that are not reported are charged as `allowed`; where either count
+            is missing and has a price, the call costs at least its estimate.
+        price: the operator's price, where there is one.
+        allowed: output tokens allowed in the reply.
+        estimate: micro-USD reserved for the call.
+
+    None where there is no price, or where the report makes no sense. A US cent is 10,000 micro-USD, so cents per
+    million tokens are hundredths of a micro-USD per token.
     """
     if price is None or usage.invalid is not None:
         return None
-    hundredths = Fraction(0)
-    for tokens, cents in (
-        (usage.input_tokens, price.input_cents_per_million),
-        (usage.output_tokens, price.output_cents_per_million),
+    hundredths, least = Fraction(0), 0
+    for tokens, otherwise, cents in (
+        (usage.input_tokens, 0, price.input_cents_per_million),
+        (usage.output_tokens, allowed, price.output_cents_per_million),
     ):
-        if cents == 0:
-            continue
-        if tokens is None:
-            return None
-        hundredths += tokens * Fraction(repr(cents))
-    return math.ceil(hundredths / 100)
+        if tokens is None and cents:
+            least = estimate
+        hundredths += (otherwise if tokens is None else tokens) * Fraction(repr(cents))
+    return max(least, math.ceil(hundredths / 100))

@@ -69,7 +69,7 @@ def judged(
 
     Raises CallFailed of kind `invalid_turn`, with usage and cost: a reply that was received is charged.
     """
-    charged = cost(usage, price)
+    charged = cost(usage, price, allowed=request.output_tokens, estimate=request.estimate)
     try:
         raw = understand()
         calls = _calls(raw.calls, request, usage, own_ids=own_ids)
@@ -103,8 +103,8 @@ def read_usage(output: JsonValue, input_: JsonValue) -> Usage:
     Args:
         output: output tokens. Null is "not reported"; what is no integer from 0 up (a boolean, a fraction, a float, a
             string, a negative) is kept as `invalid`, which ends the run.
-        input_: input tokens, cached ones included. Nonsense counts as not reported: it bounds nothing, and without it
-            there is no cost, so that the call stays charged at its estimate.
+        input_: input tokens, cached ones included. Nonsense counts as not reported: it bounds nothing, and a call
+            without them costs at least its estimate.
     """
     input_tokens = input_ if _is_count(input_) else None
     if output is None or _is_count(output):

@@ -266,16 +266,18 @@ def test_cached_input_that_is_not_reported_is_none(cached: Any) -> None:
 
 @pytest.mark.parametrize("field", ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"])
 @pytest.mark.parametrize("tokens", [True, False, -1, 1.5, "7", [7], "", 10**13])
-def test_input_tokens_that_are_no_count_are_unknown_and_there_is_no_cost(field: str, tokens: Any) -> None:
+def test_input_tokens_that_are_no_count_are_unknown_and_the_output_is_charged(field: str, tokens: Any) -> None:
     turn = parse(message(text(), usage={"input_tokens": 7, "output_tokens": 3, field: tokens}))
     assert (turn.usage.output_tokens, turn.usage.input_tokens, turn.usage.invalid) == (3, None, None)
-    assert turn.cost is None
+    assert turn.cost == 2
 
 
-@pytest.mark.parametrize("usage", [MISSING, None, {}, {"output_tokens": None}, {"input_tokens": 7}])
-def test_usage_that_is_not_reported_is_unknown_and_has_no_cost(usage: Any) -> None:
+@pytest.mark.parametrize(
+    ("usage", "cost"), [(MISSING, 39), (None, 39), ({}, 39), ({"output_tokens": None}, 39), ({"input_tokens": 7}, 40)]
+)
+def test_usage_that_is_not_reported_is_unknown_and_costs_the_allowance(usage: Any, cost: int) -> None:
     turn = parse(message(text(), usage=usage))
-    assert (turn.usage.output_tokens, turn.usage.invalid, turn.cost) == (None, None, None)
+    assert (turn.usage.output_tokens, turn.usage.invalid, turn.cost) == (None, None, cost)
 
 
 @pytest.mark.parametrize("tokens", [0, 64, 65])

@@ -135,8 +135,11 @@ PRICE = Price(input_cents_per_million=15, output_cents_per_million=60)
         (Usage(output_tokens=1, input_tokens=0), PRICE, 1),  # 0.6 of a micro-USD, rounded up
         (Usage(output_tokens=5, input_tokens=0), PRICE, 3),  # exactly 3
         (Usage(output_tokens=3, input_tokens=7), PRICE, 3),  # 2.85
-        (Usage(output_tokens=3), PRICE, None),
-        (Usage(input_tokens=7), PRICE, None),
+        (Usage(output_tokens=3), PRICE, 20),  # nobody knows what the input cost: the estimate
+        (Usage(output_tokens=100), PRICE, 60),
+        (Usage(input_tokens=7), PRICE, 602),  # the allowance of 1000, and the input: 601.05
+        (Usage(), PRICE, 600),
+        (Usage(), Price(input_cents_per_million=15, output_cents_per_million=1), 20),
         (Usage(input_tokens=7, invalid="many"), PRICE, None),
         (Usage(output_tokens=3, input_tokens=7), None, None),
         (Usage(output_tokens=3), Price(input_cents_per_million=0, output_cents_per_million=100), 3),
@@ -150,16 +153,16 @@ PRICE = Price(input_cents_per_million=15, output_cents_per_million=60)
         ),
     ],
 )
-def test_a_call_costs_what_it_used_rounded_up_to_a_micro_usd(
+def test_a_call_costs_what_it_used_rounded_up_to_a_micro_usd_and_never_nothing_where_that_is_not_reported(
     usage: Usage, price: Price | None, micro_usd: int | None
 ) -> None:
-    assert cost(usage, price) == micro_usd
+    assert cost(usage, price, allowed=1000, estimate=20) == micro_usd
 
 
 @given(st.integers(0, 10**12), st.integers(0, 10**12), st.floats(0, 1e9), st.floats(0, 1e9))
 def test_a_cost_is_never_below_what_was_used(output: int, input_: int, output_price: float, input_price: float) -> None:
     price = Price(input_cents_per_million=input_price, output_cents_per_million=output_price)
-    charged = cost(Usage(output_tokens=output, input_tokens=input_), price)
+    charged = cost(Usage(output_tokens=output, input_tokens=input_), price, allowed=1000, estimate=10**12)
     assert charged is not None
     exact = (output * output_price + input_ * input_price) / 100
     assert charged >= exact * (1 - 1e-12)

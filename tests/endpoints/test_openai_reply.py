@@ -303,10 +303,12 @@ def test_json_that_is_no_completion_is_refused(reply: Any) -> None:
 # Usage.
 
 
-@pytest.mark.parametrize("usage", [None, {}, {"completion_tokens": None}, {"prompt_tokens": 7}])
-def test_usage_that_is_not_reported_is_unknown_and_has_no_cost(usage: Any) -> None:
+@pytest.mark.parametrize(
+    ("usage", "cost"), [(None, 39), ({}, 39), ({"completion_tokens": None}, 39), ({"prompt_tokens": 7}, 40)]
+)
+def test_usage_that_is_not_reported_is_unknown_and_costs_the_allowance(usage: Any, cost: int) -> None:
     turn = parse(completion(usage=usage))
-    assert (turn.usage.output_tokens, turn.usage.invalid, turn.cost) == (None, None, None)
+    assert (turn.usage.output_tokens, turn.usage.invalid, turn.cost) == (None, None, cost)
 
 
 def test_a_missing_usage_is_unknown() -> None:
@@ -335,10 +337,10 @@ def test_usage_that_is_no_object_is_invalid(usage: Any) -> None:
 
 
 @pytest.mark.parametrize("tokens", [True, -1, 1.5, "7", [7]])
-def test_input_tokens_that_are_no_count_are_unknown_and_there_is_no_cost(tokens: Any) -> None:
+def test_input_tokens_that_are_no_count_are_unknown_and_the_output_is_charged(tokens: Any) -> None:
     turn = parse(completion(usage={"completion_tokens": 3, "prompt_tokens": tokens}))
     assert (turn.usage.output_tokens, turn.usage.input_tokens, turn.usage.invalid) == (3, None, None)
-    assert turn.cost is None
+    assert turn.cost == 2
 
 
 # Whatever comes.
