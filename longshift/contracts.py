@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic_core import to_json
 
 from longshift import jsontext
 from longshift.agent import AgentSpec
 from longshift.chain import Head
-from longshift.limits import Limits, LimitsRefused, cents, first_problems
+from longshift.limits import MAX_PROBLEMS, Limits, LimitsRefused, cents, first_problems
 from longshift.messages import Message, Payload, ToolCall, Weight
 from longshift.recording import Recorded
 from longshift.status import Status
@@ -100,10 +101,14 @@ def read_input(args: tuple[Any, ...]) -> RunInput:
         jsontext.check(args[0])
     except ValueError as error:
         raise InputRefused({"input": str(error)}) from None
+    size = len(to_json(args[0]))
+    if size > MAX_INPUT_BYTES:
+        raise InputRefused({"input": f"has {size} bytes, at most {MAX_INPUT_BYTES} are accepted"})
     try:
         given = RunInput.model_validate(args[0])
     except ValidationError as error:
-        raise InputRefused({_place(e["loc"]): e["msg"][:200] for e in error.errors()}) from None
+        named = error.errors()[:MAX_PROBLEMS]
+        raise InputRefused({_place(e["loc"]): e["msg"][:200] for e in named}) from None
     if (given.task is None) == (not given.messages):
         raise InputRefused({"task": "give either a task (text) or messages (a transcript to go on from), not both"})
     if given.task is not None and not given.task.strip():
@@ -113,11 +118,9 @@ def read_input(args: tuple[Any, ...]) -> RunInput:
     except LimitsRefused as refused:
         raise InputRefused({f"limits.{name}": text for name, text in refused.problems.items()}) from None
     try:
-        size = jsontext.size(jsontext.canonical(args[0]))
+        jsontext.canonical(args[0])
     except ValueError:
         raise InputRefused({"messages": "a call's arguments hold a number that is out of range"}) from None
-    if size > MAX_INPUT_BYTES:
-        raise InputRefused({"input": f"has {size} bytes, at most {MAX_INPUT_BYTES} are accepted"})
     return given
 
 

@@ -4,7 +4,6 @@ What is written first stands. A worker that was given up and comes back late cha
 told, and learns from the answer that it came late.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,9 +129,7 @@ def begin_model_call(
     Returns beside it, for a fresh call, what was appended.
     """
     run = lock_run(connection, request.run_id)
-    standing: Sequence[Row[Any]] = ()
-    if run.model_calls >= request.number:
-        standing = connection.execute(_CALLS_FROM, {"run": run.run_id, "from_number": request.number}).all()
+    standing = connection.execute(_CALLS_FROM, {"run": run.run_id, "from_number": request.number}).all()
     own = standing[0] if standing and standing[0].number == request.number else None
     if own is not None and (own.context_length, own.context_digest) == (request.head.length, request.head.digest):
         return _outcome(connection, request, own, now), None  # this request was carried out already

@@ -24,15 +24,7 @@ REWRITTEN = "journal_rewritten"
 """Kind of the decision that says that rows were replaced; its detail names the first message and model call."""
 
 _RUN = (
-    select(
-        RUNS.c.length,
-        RUNS.c.digest,
-        RUNS.c.result,
-        select(func.coalesce(func.max(MODEL_CALLS.c.number), 0))
-        .where(MODEL_CALLS.c.run_id == bindparam("run"))
-        .scalar_subquery()
-        .label("model_calls"),
-    )
+    select(RUNS.c.length, RUNS.c.digest, RUNS.c.result)
     .where(RUNS.c.run_id == bindparam("run"))
     .with_for_update()  # two workers may write one run at once; SQLite's write lock covers it there
 )
@@ -74,8 +66,6 @@ class Run:
     """The latest confirmed link."""
     result: str | None
     """JSON of its result; None while it is open."""
-    model_calls: int = 0
-    """The latest model call that was entered."""
 
     @property
     def admitted(self) -> int:
@@ -104,7 +94,7 @@ def lock_run(connection: Connection, run_id: str) -> Run:
     row = connection.execute(_RUN, {"run": run_id}).one_or_none()
     if row is None:
         raise JournalMismatch(f"run {run_id!r} is not in this journal: do all workers use the same journal URL?")
-    return Run(run_id, Head(length=row.length, digest=row.digest), row.result, row.model_calls)
+    return Run(run_id, Head(length=row.length, digest=row.digest), row.result)
 
 
 def confirm(connection: Connection, run: Run, head: Head, entries: Sequence[Entry]) -> Confirmed:
