@@ -6,8 +6,6 @@ import logging
 import os
 import signal
 import sys
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -23,6 +21,7 @@ from worker.agents import load_agents
 from worker.connection import NoServer, connect
 from worker.problems import SettingsRefused
 from worker.settings import Settings, load_settings
+from worker.threads import ToolThreads
 from workflows.agent_run import AgentRun
 
 READY = "worker ready"
@@ -33,8 +32,6 @@ HEARTBEAT_THROTTLE_SECONDS = 1
 """Seconds between heartbeats sent: a cancellation arrives with one, and comes late with Temporal's own 60."""
 RETRY_SECONDS = 2
 """Seconds between attempts to reach a server that does not answer."""
-TOOL_THREAD = "tool"
-"""Begins the name of a thread that runs synchronous tools."""
 
 log = logging.getLogger("longshift.worker")
 
@@ -75,12 +72,9 @@ async def _work(settings: Settings) -> None:
         client = await _server(settings, ending)
         if client is None:
             return
-        tool_threads = ThreadPoolExecutor(settings.worker.max_concurrent_activities, TOOL_THREAD)
-        asyncio.get_running_loop().set_default_executor(
-            tool_threads
-        )  # its own size would let few sync tools run at once
         config = settings.worker
-        activities = Activities(journal, agents, endpoints, settings.endpoints, config.heartbeat_seconds)
+        tools = ToolThreads(config.max_concurrent_activities)
+        activities = Activities(journal, agents, endpoints, settings.endpoints, config.heartbeat_seconds, tools.run)
         worker = Worker(
             client,
             task_queue=settings.task_queue,
@@ -98,7 +92,7 @@ async def _work(settings: Settings) -> None:
             await ending.wait()
             log.info("ending: steps in flight have %g s to finish", config.grace_seconds)
     log.info("ended")
-    _leave_threads(tool_threads)
+    tools.leave()
 
 
 def _endpoints(settings: Settings) -> dict[str, Endpoint]:
@@ -139,18 +133,6 @@ def _signals() -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, end, number)
     return ending
-
-
-def _leave_threads(executor: ThreadPoolExecutor) -> None:
-    """End the process where a synchronous tool outlived its grace: Python would wait for its thread without end."""
-    executor.shutdown(wait=False, cancel_futures=True)
-    threads = [thread for thread in threading.enumerate() if thread.name.startswith(f"{TOOL_THREAD}_")]
-    for thread in threads:
-        thread.join(timeout=0.1)
-    if stuck := sum(thread.is_alive() for thread in threads):
-        log.warning("%d tool threads were still at work and are left", stuck)
-        sys.stderr.flush()
-        os._exit(0)
 
 
 def _log_to_stderr() -> None:
