@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, in words: where it stands, what is wrong, what to do. No value is ever shown."""
+"""What is wrong with a configuration, in words: where it stands, what is wrong, what to do. No value is shown but a limit's."""
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence

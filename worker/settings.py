@@ -1,6 +1,7 @@
 """The one reader of the configuration: a TOML file, then the environment over it.
 
-Nothing else in the house reads the file or a `LONGSHIFT_*` variable. Pydantic's own settings package is left out: its
+Nothing else in the house reads the file or acts on a `LONGSHIFT_*` variable; the demonstration hands some on to its
+worker, whose settings are read here too. Pydantic's own settings package is left out: its
 import alone takes a tenth or more of the two seconds in which a worker is to poll, for thirty lines at the end here.
 """
 
@@ -52,7 +53,7 @@ EndpointName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9
 
 
 class Section(BaseModel):
-    """Base of what an operator writes: unknown keys are refused, and a value never stands in an error."""
+    """Base of what an operator writes: unknown keys are refused, and no value stands in an error but a limit's."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
