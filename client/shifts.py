@@ -82,14 +82,11 @@ class Shifts:
         self._task_queue = task_queue
         self._journal_url = journal_url
 
-    async def start(
-        self, given: RunInput, *, run_id: str | None = None, stop: dict[str, JsonValue] | None = None
-    ) -> str:
+    async def start(self, given: RunInput, *, run_id: str | None = None) -> str:
         """Start a run, whether or not a worker is up.
 
         Args:
             run_id: its id; made of the agent's name and the time in UTC when None.
-            stop: what a stop carries that reaches the run before its first step.
 
         Returns: the run's id.
 
@@ -102,8 +99,6 @@ class Shifts:
         if not RUN_ID.fullmatch(run_id):
             rule = "use 1 to 200 letters, digits, dots, _ or -, and begin with a letter or digit"
             raise Refused(f"run_id: {short(run_id, 60)} cannot be a run's id; {rule}")
-        if stop is not None and await self._exists(run_id):
-            raise AlreadyStarted(run_id)  # else the stop would reach the run that has the id
         task = given.task if given.task is not None else _last_text(given.messages)
         with rpc_border():
             try:
@@ -116,8 +111,6 @@ class Shifts:
                     memo={"goal": short(task, SUMMARY_CHARACTERS), "agent": given.agent},
                     static_summary=short(task, SUMMARY_CHARACTERS),
                     static_details=_details(given, task),
-                    start_signal=None if stop is None else contracts.STOP,
-                    start_signal_args=[] if stop is None else [stop],
                 )
             except WorkflowAlreadyStartedError:
                 raise AlreadyStarted(run_id) from None
@@ -221,13 +214,6 @@ class Shifts:
                     break
         seen = await asyncio.gather(*(listed(self._client, execution) for execution in found.values()))
         return sorted((one for one in seen if one is not None), key=lambda one: one.started_at, reverse=True)
-
-    async def _exists(self, run_id: str) -> bool:
-        try:
-            await describe(self._client, run_id)
-        except NoSuchRun:
-            return False
-        return True
 
     async def _refuse_ended(self, run_id: str) -> None:
         """Raise Refused when the run has ended, NoSuchRun when there is none."""

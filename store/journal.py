@@ -147,10 +147,6 @@ class Journal:
         """One run."""
         return await self._database.read(lambda c: runs.read_run(c, run_id))
 
-    async def runs(self, limit: int) -> list[RunRow]:
-        """The runs opened last, the latest first."""
-        return await self._database.read(lambda c: runs.latest_runs(c, limit))
-
     async def messages(self, run_id: str) -> list[StoredMessage]:
         """A run's confirmed messages, as they stand; `verify_chain` proves them."""
         return await self._database.read(lambda c: transcripts.read_messages(c, run_id))

@@ -101,12 +101,6 @@ def read_run(connection: Connection, run_id: str) -> RunRow | None:
     return None if row is None else RunRow(**row._mapping)
 
 
-def latest_runs(connection: Connection, limit: int) -> list[RunRow]:
-    """The runs opened last, the latest first."""
-    newest = select(RUNS).order_by(RUNS.c.opened_at.desc(), RUNS.c.run_id).limit(limit)
-    return [RunRow(**row._mapping) for row in connection.execute(newest)]
-
-
 def read_model_calls(connection: Connection, run_id: str) -> list[ModelCallRow]:
     """A run's model calls, in order."""
     rows = select(MODEL_CALLS).where(MODEL_CALLS.c.run_id == run_id).order_by(MODEL_CALLS.c.number)

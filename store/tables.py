@@ -4,8 +4,7 @@ A body stands once: a turn in its `model_calls` row, an observation in its `tool
 `messages` row. `messages` is the chain that the workflow confirmed, in order, and refers to the other two.
 
 There are no foreign keys: every writer locks or reads its run first, rows of effects outlive what they belonged to,
-and on PostgreSQL a key check would make each tool call wait for its run's row. The primary keys serve every look-up
-but one, the list of runs.
+and on PostgreSQL a key check would make each tool call wait for its run's row. The primary keys serve every look-up.
 """
 
 from typing import Literal, cast
@@ -60,7 +59,7 @@ class RunRow(SQLModel, table=True):
     agent: str = Field(sa_type=Words)
     endpoint: str = Field(sa_type=Words)
     model: str = Field(sa_type=Words)
-    opened_at: float = Field(index=True)
+    opened_at: float
     spec: str = Field(sa_type=Words)
     """JSON of the longshift.contracts.RunSpec."""
     closed_at: float | None = None

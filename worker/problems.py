@@ -1,4 +1,5 @@
-"""What is wrong with a configuration, in words: where it stands, what is wrong, what to do. No value is shown but a limit's."""
+"""What is wrong with a configuration, in words: where it stands, what is wrong, what to do. Of values, only limits are
+shown."""
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence

@@ -2,7 +2,6 @@
 
 from sqlalchemy import Connection, func, inspect, select, text
 
-from store.engine import open_database
 from store.errors import JournalUnavailable
 
 HEAD = "0001"
@@ -10,18 +9,6 @@ HEAD = "0001"
 
 _LOCK = 7_411_866_318_202_511
 """PostgreSQL's advisory lock under which a schema is changed; any number that nobody else uses."""
-
-
-async def migrate(url: str) -> None:
-    """Bring the database at `url` to HEAD, creating what is not there. Safe when several workers start at once.
-
-    Raises JournalUnavailable where it cannot be reached, or was written by a newer version.
-    """
-    database = open_database(url)
-    try:
-        await database.write(upgrade)
-    finally:
-        await database.close()
 
 
 def upgrade(connection: Connection) -> None:

@@ -11,8 +11,7 @@ import pytest
 import pytest_asyncio
 
 from store.journal import Journal
-from store.migrations import migrate
-from tests.store.shift import Shift
+from tests.store.shift import Shift, made
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +32,7 @@ def migrated(postgres: str) -> str:
     """URL of one database on it, with the journal's tables."""
     asyncio.run(_execute(postgres, "CREATE DATABASE journal"))
     url = postgres.replace("/postgres?", "/journal?")
-    asyncio.run(migrate(url))
+    asyncio.run(made(url))
     return url
 
 

@@ -28,6 +28,11 @@ SPEC = RunSpec(
 OPENING: tuple[Message, ...] = (SystemMessage(content="Mind the shop."), UserMessage(content="What is in stock?"))
 
 
+async def made(url: str) -> None:
+    """Let the journal at `url` be created, as the first worker does."""
+    await (await Journal.open(url)).close()
+
+
 def tool_message(call: ToolCall, content: str) -> ToolMessage:
     """An observation of `call`."""
     return ToolMessage(call_id=call.id, name=call.name, content=content)

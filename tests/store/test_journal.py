@@ -187,12 +187,6 @@ async def test_a_run_is_closed_once_and_again_without_change(shift: Shift, journ
     assert await shift.kinds() == []
 
 
-async def test_the_runs_opened_last_are_listed_first(journal: Journal) -> None:
-    for number in range(4):
-        await journal.open_run(f"run-{number}", SPEC, OPENING, float(number))
-    assert [row.run_id for row in await journal.runs(3)] == ["run-3", "run-2", "run-1"]
-
-
 async def test_a_read_is_entered_when_it_is_settled(shift: Shift, journal: Journal) -> None:
     asked = call("a", sku="SKU-VANILLA")
     await shift.turn("Let me look.", asked)

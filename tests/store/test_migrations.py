@@ -16,7 +16,8 @@ from store import tables
 from store.engine import open_database
 from store.errors import JournalUnavailable
 from store.journal import Journal
-from store.migrations import HEAD, migrate
+from store.migrations import HEAD
+from tests.store.shift import made
 
 pytestmark = pytest.mark.asyncio
 
@@ -26,7 +27,7 @@ async def test_the_migrations_make_what_the_tables_say(empty_url: str) -> None:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         return list(compare_metadata(context, SQLModel.metadata))
 
-    await migrate(empty_url)
+    await made(empty_url)
     database = open_database(empty_url)
     assert await database.write(differences) == []
     await database.close()
@@ -43,14 +44,13 @@ async def test_the_head_is_the_last_migration() -> None:
 async def test_several_workers_that_start_at_once_migrate_once(empty_url: str) -> None:
     journals = await asyncio.gather(*(Journal.open(empty_url) for _ in range(4)))
     for journal in journals:
-        assert await journal.runs(1) == []
+        assert await journal.run("none") is None
         await journal.close()
 
 
 async def test_several_processes_that_start_at_once_migrate_once(tmp_path: Path) -> None:
     code = (
-        "import asyncio, sys; from store.migrations import migrate; sys.stdin.readline();"
-        "asyncio.run(migrate(sys.argv[1]))"
+        "import asyncio, sys; from tests.store.shift import made; sys.stdin.readline();asyncio.run(made(sys.argv[1]))"
     )
     pipe, url = asyncio.subprocess.PIPE, f"sqlite:///{tmp_path}/new/journal.db"
     workers = [
@@ -62,7 +62,7 @@ async def test_several_processes_that_start_at_once_migrate_once(tmp_path: Path)
 
 
 async def test_a_database_of_a_newer_version_is_left_alone(empty_url: str) -> None:
-    await migrate(empty_url)
+    await made(empty_url)
     database = open_database(empty_url)
     await database.write(lambda connection: connection.execute(text("UPDATE alembic_version SET version_num = '9999'")))
     await database.close()
@@ -72,7 +72,7 @@ async def test_a_database_of_a_newer_version_is_left_alone(empty_url: str) -> No
 
 async def test_alembic_is_not_imported_where_there_is_nothing_to_do(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/journal.db"
-    await migrate(url)
+    await made(url)
     code = (
         "import asyncio, sys; from store.journal import Journal; j = asyncio.run(Journal.open(sys.argv[1]));"
         "print('alembic' in sys.modules)"

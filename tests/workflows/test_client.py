@@ -43,16 +43,6 @@ async def test_an_id_starts_one_run_and_a_second_start_says_so(shifts: Shifts, q
         await shifts.start(GIVEN, run_id=queue)
 
 
-async def test_a_start_with_a_stop_does_not_stop_the_run_that_has_the_id(
-    shifts: Shifts, client: Client, queue: str
-) -> None:
-    await shifts.start(GIVEN, run_id=queue)
-    with pytest.raises(AlreadyStarted):
-        await shifts.start(GIVEN, run_id=queue, stop={"reason": "not for you"})
-    handle = client.get_workflow_handle(queue)
-    assert [event.event_type async for event in handle.fetch_history_events()][2:] == []
-
-
 async def test_an_ended_id_is_not_run_again(shifts: Shifts, client: Client, queue: str, journal_url: str) -> None:
     async with shop_open(client, queue, journal_url, PARROT, Script("Hello.")):
         run_id = await shifts.start(GIVEN)

@@ -61,17 +61,6 @@ async def test_the_result_of_a_run_that_was_stopped(
     assert result.model_calls == 1
 
 
-async def test_a_stop_that_comes_with_the_start_lets_no_model_call_happen(
-    shifts: Shifts, client: Client, queue: str, journal_url: str
-) -> None:
-    model = Script("Never.")
-    run_id = await shifts.start(GIVEN, stop={"reason": "on second thoughts"})
-    async with shop_open(client, queue, journal_url, PARROT, model):
-        result = await shifts.result(run_id)
-    assert result.status is Status.STOP_REQUESTED
-    assert model.requests == []
-
-
 async def test_the_result_of_a_cancelled_run_has_all_counters(
     shifts: Shifts, client: Client, queue: str, journal_url: str
 ) -> None:

@@ -24,7 +24,6 @@ def upgrade() -> None:
         sa.Column("length", sa.Integer, nullable=False),
         sa.Column("digest", sa.Text, nullable=False),
     )
-    op.create_index("ix_runs_opened_at", "runs", ["opened_at"])
     op.create_table(
         "messages",
         sa.Column("run_id", sa.Text, primary_key=True),
