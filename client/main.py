@@ -39,7 +39,7 @@ COMMANDS = {
 BAD = 2
 """Exit code of bad input, and of a server or a worker that does not answer."""
 INTERRUPTED = 128 + signal.SIGINT
-"""Exit code after Ctrl-C, as shells count it."""
+"""Exit code after Ctrl-C, also where it left a shift running, as shells count it."""
 CUT_OFF = 128 + signal.SIGPIPE
 """Exit code where the reader of our output has gone, as shells count it."""
 

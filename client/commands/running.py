@@ -15,7 +15,6 @@ from client.commands.given import BadInput, read_limits
 from client.commands.session import (
     COMPLETED,
     ENDED_OTHERWISE,
-    INTERRUPTED,
     Function,
     Session,
     exit_code,
@@ -23,6 +22,7 @@ from client.commands.session import (
     until_told,
 )
 from client.errors import ClientError
+from client.main import INTERRUPTED
 from client.story import inert
 from endpoints.config import OpenAIConfig
 from longshift.contracts import RunInput, RunResult

@@ -19,8 +19,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 COMPLETED, ENDED_OTHERWISE = 0, 1
 """Exit codes of a shift that ended."""
-INTERRUPTED = 128 + signal.SIGINT
-"""Exit code where Ctrl-C left a shift running, as shells count it."""
 
 
 def json_option(function: Function) -> Function:

@@ -1,6 +1,7 @@
 """Every case file through the real workflow, on a real server; and what the playing reports."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,9 +21,10 @@ NAMES = sorted(file.stem for file in CASES.glob("*.json"))
 
 
 @pytest.fixture(scope="module")
-def settings() -> Settings:
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """The built-in configuration, whatever this machine's says."""
-    return load_settings(environ={})
+    with contextlib.chdir(tmp_path_factory.mktemp("no configuration")):
+        return load_settings(environ={})
 
 
 @pytest.fixture(scope="module")

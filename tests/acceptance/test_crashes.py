@@ -186,28 +186,15 @@ async def test_an_answer_that_reaches_a_suspended_worker_too_late_changes_nothin
 # The server
 
 
-async def test_a_server_killed_during_a_model_call_and_restarted_changes_nothing(house: House) -> None:
-    house.outside.hold("model 2")
+@pytest.mark.parametrize("held", ["model 2", "look a"])
+async def test_a_server_killed_during_a_step_and_restarted_changes_nothing(house: House, held: str) -> None:
+    house.outside.hold(held)
     await house.worker()
     await house.start()
-    await house.outside.came("model 2")
+    await house.outside.came(held)
 
     await house.server.kill()
-    house.outside.let_go("model 2")
-    await house.server.restart()
-
-    result = await house.ended_as_undisturbed()
-    assert len(house.outside.requests) == result.model_calls == 3
-
-
-async def test_a_server_killed_between_two_steps_and_restarted_changes_nothing(house: House) -> None:
-    house.outside.hold("look a")
-    await house.worker()
-    await house.start()
-    await house.outside.came("look a")
-
-    await house.server.kill()
-    house.outside.let_go("look a")
+    house.outside.let_go(held)
     await house.server.restart()
 
     result = await house.ended_as_undisturbed()

@@ -73,7 +73,7 @@ def test_a_429_for_a_rate_is_transient() -> None:
         (body_of(code="invalid_function_parameters", message="..."), "schema of a tool"),
         (body_of(message="Invalid schema for function 'draft_order'", param="tools[0].function"), "schema of a tool"),
         (body_of(message="tools.0.custom.input_schema: JSON schema is invalid"), "schema of a tool"),
-        (b'{"error":"registry.ollama.ai/library/x does not support tools"}', "takes no tools"),
+        (b'{"error":"models.example/library/x does not support tools"}', "takes no tools"),
         (body_of(message='"auto" tool choice requires --enable-auto-tool-choice'), "takes no tools"),
         (body_of(message="'max_tokens' is not supported. Use 'max_completion_tokens' instead."), "output_limit_field"),
     ],
