@@ -14,5 +14,5 @@ if ! PYTHONPATH=.uv "$python" -c "import importlib.metadata as m; assert m.versi
 fi
 export UV_PYTHON_DOWNLOADS=never UV_COMPILE_BYTECODE=1
 .uv/bin/uv sync --locked --quiet --inexact --python "$python" "$@"
-# Where Python is told to write no bytecode, every process would compile our modules anew, and the sandbox for each run.
+# Where Python is told to write no bytecode, every process would compile our modules anew.
 .venv/bin/python -m compileall -q longshift store endpoints activities workflows worker client examples

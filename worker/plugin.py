@@ -16,11 +16,12 @@ from temporalio.converter import (
     JSONPlainPayloadConverter,
 )
 from temporalio.plugin import SimplePlugin
+from temporalio.worker import UnsandboxedWorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 PASSED_THROUGH = ("longshift",)
-"""Modules that runs share instead of importing them anew. The core holds all our models; anew, they cost tens of
-milliseconds a run. Import contracts keep it pure, since passed through the sandbox does not look into it."""
+"""Modules that sandboxed runs share instead of importing them anew. The core holds all our models; anew, they cost
+tens of milliseconds a run. Import contracts keep it pure, since the sandbox does not look into what it lets through."""
 
 
 class _WithoutNone(PydanticJSONPlainPayloadConverter):
@@ -75,11 +76,20 @@ class PayloadConverter(CompositePayloadConverter):
             return Unreadable()
 
 
-def longshift_plugin() -> SimplePlugin:
-    """The plugin; give it to a client, whose workers then have it, or to a replayer."""
+def longshift_plugin(*, sandboxed: bool = False) -> SimplePlugin:
+    """The plugin; give it to a client, whose workers then have it, or to a replayer.
+
+    Args:
+        sandboxed: run workflow code in Temporal's sandbox, as all tests of workflows do. A worker runs it without: all
+            of it is ours, held by import contracts, judged by those tests, and never a user's. The sandbox would cost a
+            fifth of a step's CPU, since it is entered anew for each payload, and it reads `workflows` from the disk for
+            every run, so that an upgrade in place would mix two versions in one worker.
+    """
     restrictions = SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)
     return SimplePlugin(
         "longshift",
         data_converter=DataConverter(payload_converter_class=PayloadConverter),
-        workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions),
+        workflow_runner=(
+            SandboxedWorkflowRunner(restrictions=restrictions) if sandboxed else UnsandboxedWorkflowRunner()
+        ),
     )

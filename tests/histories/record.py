@@ -204,7 +204,7 @@ async def main() -> None:
         for in_parts in (False, True):
             events = SHORT_HISTORY if in_parts else 4096
             server = await WorkflowEnvironment.start_local(
-                plugins=[longshift_plugin()],
+                plugins=[longshift_plugin(sandboxed=True)],
                 dev_server_existing_path=str(Path(sys.executable).parent / "temporal"),
                 dev_server_extra_args=["--dynamic-config-value", f"limit.historyCount.suggestContinueAsNew={events}"],
             )

@@ -20,7 +20,7 @@ SHORT_HISTORY = 20
 async def started_server(*arguments: str) -> WorkflowEnvironment:
     """A server of its own process, in memory, with further arguments for its command line."""
     return await WorkflowEnvironment.start_local(
-        plugins=[longshift_plugin()],
+        plugins=[longshift_plugin(sandboxed=True)],
         dev_server_existing_path=str(Path(sys.executable).parent / "temporal"),
         dev_server_extra_args=arguments,
     )

@@ -94,11 +94,11 @@ async def test_a_run_and_its_replay_go_through_the_same_plugin(client: Client, q
 
     assert isinstance(result, RunResult)
     assert (result.status, result.tool_calls) == (Status.COMPLETED, 2)
-    await Replayer(workflows=[AgentRun], plugins=[longshift_plugin()]).replay_workflow(history)
+    await Replayer(workflows=[AgentRun], plugins=[longshift_plugin(sandboxed=True)]).replay_workflow(history)
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_the_plugin_keeps_the_sandbox_and_lets_no_bug_fail_a_run(client: Client, queue: str) -> None:
+async def test_tests_judge_workflow_code_by_the_sandbox_and_no_bug_fails_a_run(client: Client, queue: str) -> None:
     config = Worker(client, task_queue=queue, workflows=[AgentRun]).config(active_config=True)
 
     runner: Any = config["workflow_runner"]

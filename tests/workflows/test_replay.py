@@ -30,7 +30,7 @@ def kept(name: str) -> str:
 
 async def replay(history: str) -> None:
     """Replay one. Raises where the workflow as it is now would do something else."""
-    replayer = Replayer(workflows=[AgentRun], plugins=[longshift_plugin()])
+    replayer = Replayer(workflows=[AgentRun], plugins=[longshift_plugin(sandboxed=True)])
     await replayer.replay_workflow(WorkflowHistory.from_json("kept", history))
 
 
