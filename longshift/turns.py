@@ -31,7 +31,7 @@ class Turn(Payload):
     """The endpoint's own word for why it ended."""
     usage: Usage = Usage()
     cost: int | None = None
-    """Micro-USD by the operator's price, rounded up; None where no price is given or the usage is unknown."""
+    """Micro-USD by the operator's price, rounded up; None where no price is given or the usage makes no sense."""
     milliseconds: int = 0
     """Wall time of the request."""
 
@@ -72,7 +72,7 @@ class ModelFailure(Payload):
     usage: Usage | None = None
     """What a reply that was received and refused reported: it is charged."""
     cost: int | None = None
-    """Micro-USD of that reply, where usage and price are known."""
+    """Micro-USD of that reply; None as in a turn, and where no reply was received."""
     milliseconds: int = 0
 
 
