@@ -3,11 +3,14 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 from temporalio import activity
 
 BEAT_SECONDS = 1.0
 """Seconds between heartbeats; a cancellation arrives with the next one."""
+
+_news: ContextVar[list[str]] = ContextVar("news")
 
 
 @contextmanager
@@ -16,11 +19,12 @@ def heartbeating() -> Iterator[None]:
     loop = asyncio.get_running_loop()
     limit = activity.info().heartbeat_timeout
     pause = min(BEAT_SECONDS, limit.total_seconds() / 3) if limit else BEAT_SECONDS
-
     timers: list[asyncio.TimerHandle] = []
+    news: list[str] = []
+    _news.set(news)
 
     def beat() -> None:
-        activity.heartbeat()
+        activity.heartbeat(*news)
         timers[:] = [loop.call_later(pause, beat)]
 
     timers.append(loop.call_later(pause, beat))
@@ -28,3 +32,8 @@ def heartbeating() -> Iterator[None]:
         yield
     finally:
         timers[0].cancel()
+
+
+def say(*words: str) -> None:
+    """What the next heartbeats of this activity tell whoever looks at it while it is pending; nothing: all is well."""
+    _news.get()[:] = words

@@ -9,7 +9,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities import failures
-from activities.heartbeat import heartbeating
+from activities.heartbeat import heartbeating, say
 from activities.opening import opening, resolve
 from endpoints.base import Endpoint, Reply, Request
 from endpoints.config import EndpointConfig
@@ -186,10 +186,14 @@ class Activities:
         is waited for, as long as the platform lets this attempt live."""
         while True:
             try:
-                return await write()
+                settled = await write()
             except JournalUnavailable as error:
-                activity.logger.warning("the journal is away, a reply waits for it: %s", error)
+                activity.logger.warning("the journal is away, a result waits for it: %s", error)
+                say(f"the journal is away, a result waits for it: {error}")
                 await asyncio.sleep(SETTLE_PAUSE_SECONDS)
+            else:
+                say()
+                return settled
 
     async def _run_tool(self, request: RunTool) -> RanTool:
         tool = self._tool((await self._journal.spec(request.run_id)).agent.name, request.call.name)

@@ -291,6 +291,8 @@ class Story:
             yield "message", f"stop ({stop.mode}): {short(stop.reason) or 'no reason given'}"
         elif happening.name == contracts.SET_LIMITS:
             yield "message", f"limits changed by a message that waits for a worker: {_changes(values)}"
+        elif happening.name == contracts.TELL:
+            yield "message", f"a user's message that waits for a worker: {_told(values)}"
         elif happening.name in (contracts.PAUSE, contracts.RESUME):
             yield "message", happening.name
         else:
@@ -300,9 +302,7 @@ class Story:
         if happening.name == contracts.SET_LIMITS:
             yield "message", f"limits changed: {_changes(happening.values)}"
         else:
-            value = happening.values[0] if happening.values else ""
-            text = value.get("text", "") if isinstance(value, dict) else value
-            yield "message", f"{short(happening.name)}: {short(str(text))}"
+            yield "message", f"{short(happening.name)}: {_told(happening.values)}"
 
     def _cancel_requested(self, happening: Happening) -> Lines:
         yield "message", f"cancel{_because(happening)}"
@@ -354,6 +354,11 @@ def _changes(values: Sequence[Any]) -> str:
     if not isinstance(value, dict):
         return "not an object, which is refused"
     return short(", ".join(f"{name} {new}" for name, new in value.items() if name != "request_id"))
+
+
+def _told(values: Sequence[Any]) -> str:
+    value = values[0] if values else ""
+    return short(str(value.get("text", "") if isinstance(value, dict) else value))
 
 
 def _because(happening: Happening) -> str:

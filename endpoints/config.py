@@ -204,6 +204,8 @@ class ReplayConfig(Configured):
     """The turns themselves."""
     timeout_seconds: Seconds | None = None
     """Seconds after which a turn that is held back counts as timed out; none: never."""
+    delay_seconds: Annotated[float, BeforeValidator(_no_boolean), Field(ge=0, allow_inf_nan=False)] = 0
+    """Seconds each turn is held back beside its own delay, as a model takes its time."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

@@ -27,6 +27,7 @@ class ReplayEndpoint:
         """
         self._name = name
         self._timeout_seconds = config.timeout_seconds
+        self._delay_seconds = config.delay_seconds
         self._turns = load_turns(config.file) if config.file is not None else config.turns or ()
         self._source = f"the file {config.file.name}" if config.file is not None else "its configuration"
 
@@ -40,7 +41,7 @@ class ReplayEndpoint:
             )
             raise CallFailed(failure(self._name, "used_up", text, transient=False))
         turn = self._turns[request.reply - 1]
-        await self._hold_back(turn.delay_ms / 1000)
+        await self._hold_back(self._delay_seconds + turn.delay_ms / 1000)
         if turn.error is not None:
             raise CallFailed(refused(self._name, turn.error.status, wait=turn.error.retry_after))
         calls = [RawCall(call.id, call.name, call.arguments) for call in turn.calls]

@@ -41,6 +41,12 @@ class UnknownCoding(BodyRefused):
     """A Content-Encoding that was not asked for."""
 
 
+KEY_REMOVED = b"[key removed]"
+"""Stands where a reply repeated the key."""
+MIN_KEY_BYTES = 8
+"""A key shorter than this is no secret, and may well be a word of the reply."""
+
+
 class Transport:
     """Sends JSON to one URL. Holds the connections; close it when the worker ends."""
 
@@ -139,7 +145,12 @@ class Transport:
                 wait = retry_after(response.headers.get("retry-after"), datetime.now(UTC))
                 return refused(self._name, response.status_code, body, wait)
             problem = self._head_problem(response) or problem
-        return problem or read_json(self._name, _content_type(response), body)
+        return problem or read_json(self._name, _content_type(response), self._without_key(body))
+
+    def _without_key(self, body: bytes) -> bytes:
+        """A reply that repeats the key would put it into transcripts and journals."""
+        key = os.environ.get(self._api_key_env or "", "").encode()
+        return body.replace(key, KEY_REMOVED) if len(key) >= MIN_KEY_BYTES else body
 
     def _head_problem(self, response: httpx.Response) -> ModelFailure | None:
         return without_body(self._name, response.status_code, _content_type(response))

@@ -39,7 +39,10 @@ FILE_VARIABLE = PREFIX + "CONFIG"
 SHOP_TURNS = Path(__file__).resolve().parents[1] / "examples" / "shop" / "turns.json"
 """The authored turns of the opening shift, beside this package in a checkout and in a wheel alike."""
 BUILT_IN: Mapping[str, Mapping[str, Mapping[str, str]]] = {
-    "endpoints": {"authored": {"kind": "replay", "file": str(SHOP_TURNS)}},
+    "endpoints": {
+        "authored": {"kind": "replay", "file": str(SHOP_TURNS)},
+        "unhurried": {"kind": "replay", "file": str(SHOP_TURNS), "delay_seconds": "20"},
+    },
     "agents": {"shop": {"use": "examples.shop.agent:agent"}},
 }
 """What is known without any file, and stays known beside one; a section of the same name replaces it whole."""

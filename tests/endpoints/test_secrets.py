@@ -1,6 +1,7 @@
 """A planted key is in no error, traceback, warning or log line, whatever the server does with it."""
 
 import asyncio
+import json
 import logging
 import traceback
 
@@ -106,3 +107,13 @@ async def test_a_key_that_cannot_stand_in_a_header_is_refused_without_being_show
 ) -> None:
     monkeypatch.setenv("PLANTED_KEY", KEY + ending)
     await search(kind, reply("{}"), caplog)
+
+
+async def test_a_good_reply_that_repeats_the_key_comes_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLANTED_KEY", KEY)
+    said = {"message": {"role": "assistant", "content": f"You sent Bearer {KEY}."}, "finish_reason": "stop"}
+    async with raw_server(reply(json.dumps({"choices": [said]}))) as server:
+        endpoint = open_endpoint("shop", OpenAIConfig(url=server.url, model="m", api_key_env="PLANTED_KEY"))
+        answer = await endpoint.send(request())
+        await endpoint.close()
+    assert answer.message.content == "You sent Bearer [key removed]."
