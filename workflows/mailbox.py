@@ -149,7 +149,7 @@ class Mailbox:
         return self._state.view(workflow.time()).model_copy(
             update={
                 "status": status,
-                "phase": self._phase,
+                "phase": f"{self._phase}, then paused" if self._state.paused and not waiting else self._phase,
                 "waiting_for": f"{waiting.reason}: {waiting.remedy}" if waiting else None,
                 "agent": self._spec.agent.name if self._spec else None,
                 "endpoint": self._spec.endpoint.name if self._spec else None,
