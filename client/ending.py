@@ -1,7 +1,9 @@
 """How a run ended: the same result, whatever Temporal calls it."""
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
@@ -19,6 +21,9 @@ from store.errors import JournalError
 
 if TYPE_CHECKING:
     from store.journal import Journal
+
+JOURNAL_REMEDY = "name the one that the workers use: journal.url in the configuration, or LONGSHIFT_JOURNAL__URL"
+"""What to do where the journal is not the run's."""
 
 
 async def ending(client: Client, run_id: str) -> RunResult:
@@ -75,8 +80,10 @@ def is_cut(result: RunResult) -> bool:
 async def open_journal(url: str) -> AsyncIterator["Journal"]:
     """The journal, for as long as the body runs.
 
-    Raises NoJournal for whatever the journal refuses.
+    Raises NoJournal for whatever the journal refuses, and for a SQLite file that does not exist: only workers make one.
     """
+    if _is_missing(url):
+        raise NoJournal(f"there is no journal {shown(url)} yet; {JOURNAL_REMEDY}")
     from store.journal import Journal  # SQL costs half of a command's start, and few commands read the journal
 
     try:
@@ -87,6 +94,24 @@ async def open_journal(url: str) -> AsyncIterator["Journal"]:
             await journal.close()
     except JournalError as error:
         raise NoJournal(str(error)) from None
+
+
+def shown(url: str) -> str:
+    """The URL of a journal, without its password and whatever follows a question mark."""
+    return re.sub(r"(://[^:/@]*):.*@", r"\1:***@", url).partition("?")[0]
+
+
+def _is_missing(url: str) -> bool:
+    """Whether it is a SQLite file that does not exist."""
+    kind, _, file = url.partition(":///")
+    try:
+        if kind.startswith("sqlite"):
+            Path(file.partition("?")[0]).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        pass  # the journal itself says best why it cannot be read
+    return False
 
 
 def _result(run_id: str, values: tuple[object, ...]) -> RunResult:

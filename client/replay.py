@@ -129,10 +129,13 @@ async def play(cases: Sequence[Case], agents: Mapping[str, Agent], told: Callabl
                 return await play.run(stage)
 
         alone = {run_id: await play.run(stage) for run_id, play in plays.items() if _hasty(play.case)}
-        async with asyncio.TaskGroup() as group:
-            others = {run_id: group.create_task(one(play)) for run_id, play in plays.items() if run_id not in alone}
-            for run_id in plays:
-                told(alone[run_id] if run_id in alone else await others[run_id])
+        try:
+            async with asyncio.TaskGroup() as group:
+                others = {run_id: group.create_task(one(play)) for run_id, play in plays.items() if run_id not in alone}
+                for run_id in plays:
+                    told(alone[run_id] if run_id in alone else await others[run_id])
+        except ExceptionGroup as failed:  # such as a reader of our output that has gone
+            raise failed.exceptions[0] from None
 
 
 def _hasty(case: Case) -> bool:

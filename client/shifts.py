@@ -15,8 +15,8 @@ from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 
 from client import following
-from client.ending import ending, is_cut, open_journal, with_journal
-from client.errors import AlreadyStarted, NoSuchRun, Refused, rpc_border
+from client.ending import JOURNAL_REMEDY, ending, is_cut, open_journal, shown, with_journal
+from client.errors import AlreadyStarted, NoJournal, NoSuchRun, Refused, rpc_border
 from client.snapshots import Listed, Snapshot, describe, ended, listed, snapshot
 from client.story import StoryLine, inert, short
 from longshift import contracts, inbox
@@ -193,10 +193,15 @@ class Shifts:
 
         Raises NoJournal when the journal cannot be read or holds nothing of the run.
         """
-        async with open_journal(self._journal_url) as journal:
-            stored = await journal.messages(run_id)
-        if not stored:
-            await describe(self._client, run_id)
+        try:
+            async with open_journal(self._journal_url) as journal:
+                stored = await journal.messages(run_id)
+            if not stored:
+                holds = f"the journal {shown(self._journal_url)} holds nothing of run {run_id}"
+                raise NoJournal(f"{holds}: it was never opened there, or its workers use another; {JOURNAL_REMEDY}")
+        except NoJournal:
+            await describe(self._client, run_id)  # an unknown run is said to be unknown
+            raise
         return [one.message for one in stored]
 
     def follow(self, run_id: str) -> AsyncIterator[StoryLine]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 from pydantic import JsonValue
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -26,13 +27,18 @@ from longshift.status import Status
 
 NARROW = 60
 """Columns below which a terminal gets figures without bars."""
+TASK = 10
+"""Columns of a list's task below which another column is left out instead."""
 BAR = 24
 """Columns of a bar."""
 NEARLY = 0.8
 """Share of a limit from which on its bar warns."""
 COLOURS = {"RUNNING": "cyan", "WAITING": "yellow", "STUCK": "red", "NO_WORKER": "yellow", "COMPLETED": "green"}
 """Of a status; every other is an end that is not COMPLETED."""
-REMEDIES = {"NO_WORKER": "no worker answers; start one with: longshift worker, or with the server: longshift up"}
+REMEDIES = {
+    "NO_WORKER": "no worker answers; start one with: longshift worker, or with the server: "
+    "longshift up; what is sent to the shift waits for one"
+}
 """What to do at a status."""
 KINDS = {"turn": "cyan", "message": "magenta", "waiting": "yellow", "stuck": "red", "lost": "yellow", "note": "yellow"}
 """Colours of a story's lines, by kind."""
@@ -104,12 +110,24 @@ def runs(found: Sequence[Listed]) -> None:
         for row in (header, *rows):
             click.echo("\t".join(inert(cell) for cell in row))
         return
+    widths = [max(cell_len(inert(row[place])) for row in (header, *rows)) for place in range(len(header))]
+    task = header.index("task")
+    kept: tuple[int, ...] = tuple(range(len(header)))
+    for name in ("agent", "started", "task"):  # run and status are always whole
+        needed = sum(min(widths[place], TASK) if place == task else widths[place] for place in kept) + len(kept)
+        if needed <= console.width:
+            break
+        kept = tuple(place for place in kept if header[place] != name)
+    others = sum(widths[place] for place in kept if place != task) + len(kept)
+    if task in kept:
+        widths[task] = min(widths[task], console.width - others)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in header:
-        table.add_column(name, no_wrap=name != "run", overflow="fold" if name == "run" else "ellipsis")
-    for run_id, status, *rest in rows:
-        table.add_row(_text(run_id), Text(status, style=_colour(status)), *map(_text, rest))
-    console.print(table)
+    for place in kept:
+        table.add_column(header[place], no_wrap=True, overflow="ellipsis", width=widths[place])
+    for row in rows:
+        styles = ["" if name != "status" else _colour(row[1]) for name in header]
+        table.add_row(*(Text(inert(row[place]), style=styles[place]) for place in kept))
+    console.print(table, width=max(console.width, others), crop=False)
 
 
 def state(found: Snapshot) -> None:
@@ -221,10 +239,6 @@ def _counters(ended: RunResult) -> str:
 
 def _colour(status: str) -> str:
     return COLOURS.get(status, "red" if status in Status.__members__ else "white")
-
-
-def _text(content: str) -> Text:
-    return Text(inert(content))
 
 
 def _indented(text: str, columns: int = 10) -> str:

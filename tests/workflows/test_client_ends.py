@@ -1,6 +1,7 @@
 """The typed client on a real server: one result for every way in which a run can end."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from client.shifts import Shifts
 from longshift import contracts
 from longshift.contracts import RunInput
 from longshift.status import Status
+from store.journal import Journal
 from tests.workflows.running import ESCAPES, GIVEN, PARROT, Script, call, shop_open, story
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -114,6 +116,22 @@ async def test_a_terminated_run_whose_journal_is_away_says_that_it_has_no_figure
     assert "journal" in result.notes[-1]
     with pytest.raises(NoJournal):
         await shifts.transcript(run_id)
+
+
+async def test_a_transcript_from_another_journal_is_an_error_that_names_it_and_makes_no_file(
+    shifts: Shifts, client: Client, queue: str, journal_url: str, tmp_path: Path
+) -> None:
+    async with shop_open(client, queue, journal_url, PARROT, Script("Hello.")):
+        run_id = await shifts.start(GIVEN)
+        await shifts.result(run_id)
+    other = tmp_path / "other.db"
+    elsewhere = Shifts(client, queue, f"sqlite:///{other}")
+    with pytest.raises(NoJournal, match=r"there is no journal .*other\.db.*LONGSHIFT_JOURNAL__URL"):
+        await elsewhere.transcript(run_id)
+    assert not other.exists()
+    await (await Journal.open(f"sqlite:///{other}")).close()
+    with pytest.raises(NoJournal, match=f"other.db holds nothing of run {run_id}.*LONGSHIFT_JOURNAL__URL"):
+        await elsewhere.transcript(run_id)
 
 
 async def test_a_large_answer_comes_whole_from_the_journal_and_cut_without_it(
