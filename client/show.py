@@ -121,13 +121,14 @@ def runs(found: Sequence[Listed]) -> None:
     others = sum(widths[place] for place in kept if place != task) + len(kept)
     if task in kept:
         widths[task] = min(widths[task], console.width - others)
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
     for place in kept:
         table.add_column(header[place], no_wrap=True, overflow="ellipsis", width=widths[place])
     for row in rows:
         styles = ["" if name != "status" else _colour(row[1]) for name in header]
         table.add_row(*(Text(inert(row[place]), style=styles[place]) for place in kept))
-    console.print(table, width=max(console.width, others), crop=False)
+    console.width = max(console.width, others)  # a terminal narrower still wraps what it gets
+    console.print(table)
 
 
 def state(found: Snapshot) -> None:
