@@ -35,6 +35,11 @@ class Sources:
     variables: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     """The environment variable that set a key, by the key's path."""
 
+    def below(self, path: Sequence[str | int]) -> list[str]:
+        """The environment variables that set keys below `path`."""
+        steps = tuple(map(str, path))
+        return [name for keys, name in self.variables.items() if keys != steps and keys[: len(steps)] == steps]
+
     def line(self, path: Sequence[str | int], text: str) -> str:
         """One problem, under the name of the variable or of the file and key that it stands in."""
         for length in range(len(path), 0, -1):
@@ -56,6 +61,8 @@ def lines(error: ValidationError, settings: type[BaseModel], sources: Sources) -
         cause = details.get("ctx", {}).get("error")
         if isinstance(cause, LimitsRefused):
             found += [sources.line((*path, name), text) for name, text in cause.problems.items()]
+        elif details["type"] == "extra_forbidden" and (below := sources.below(path)):
+            found += [f"{variable}: {'.'.join(map(str, path))}: {_words(details, settings)}" for variable in below]
         elif details["type"].startswith("union_tag"):
             kinds = " or ".join(f'"{kind}"' for kind in _kinds(settings, location))
             found.append(sources.line((*path, "kind"), f"must be {kinds}"))
@@ -80,6 +87,10 @@ def _words(details: ErrorDetails, settings: type[BaseModel]) -> str:
             return f"must be a section of keys; the keys are {', '.join(_keys(settings, (*location, '')))}"
         case "string_too_short" | "string_pattern_mismatch" if location[-1] in ("use", "tools") or "tools" in location:
             return 'must be "module:attribute", such as "shop.tools:list_stock"'
+        case "tuple_type":
+            return 'must be a list, such as ["shop.tools:list_stock"]'
+        case "string_pattern_mismatch" if location == ("journal", "url"):
+            return "must begin with sqlite:/// or postgresql://, as in sqlite:///path or postgresql://user@host/name"
         case "string_pattern_mismatch" if location[-1] == "[key]":
             return "is no usable name; take 1 to 64 letters, digits, `.`, `_` or `-`, a letter or digit first"
         case "string_too_short" | "string_pattern_mismatch":

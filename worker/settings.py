@@ -52,6 +52,8 @@ Places = Annotated[int, Field(gt=0, le=10_000)]
 Words = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"\S")]
 Reference = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")]
 """`module:attribute`."""
+JournalUrl = Annotated[Words, StringConstraints(pattern=r"^(sqlite|postgres(ql)?)(\+\w+)?://")]
+"""A URL of a database that the journal knows."""
 EndpointName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 
 
@@ -77,7 +79,7 @@ def _user_journal() -> str:
 class JournalSettings(Section):
     """Where runs are recorded."""
 
-    url: Words = Field(default_factory=_user_journal)
+    url: JournalUrl = Field(default_factory=_user_journal)
     """`sqlite:///path` or `postgresql://user:password@host/name`; none: a file in the user's state folder."""
 
 

@@ -176,6 +176,12 @@ OPENAI = '[endpoints.local]\nkind = "openai"\nurl = "http://127.0.0.1:1/v1"\nmod
             '[agents.a]\nsystem = "x"\nendpoint = "e"\ntools = ["a:b", "c"]',
             'agents.a.tools.1: must be "module:attribut',
         ),
+        (
+            '[agents.a]\nsystem = "x"\nendpoint = "e"\ntools = "stock:count"',
+            'agents.a.tools: must be a list, such as ["',
+        ),
+        ('[journal]\nurl = "file.db"', "longshift.toml: journal.url: must begin with sqlite:/// or postgresql://"),
+        ('[journal]\nurl = " "', "longshift.toml: journal.url: "),
         ('default_agent = "sho"', "longshift.toml: default_agent: is no agent here; the agents are shop"),
     ],
 )
@@ -187,6 +193,16 @@ def test_a_mistake_in_the_file_names_file_key_and_remedy(text: str, told: str) -
     ("variable", "value", "told"),
     [
         ("LONGSHIFT_TASKQUEUE", "a", "LONGSHIFT_TASKQUEUE: is no key here; did you mean task_queue?"),
+        (
+            "LONGSHIFT_WORKR__GRACE_SECONDS",
+            "1",
+            "LONGSHIFT_WORKR__GRACE_SECONDS: workr: is no key here; did you mean worker?",
+        ),
+        (
+            "LONGSHIFT_JOURNAL__URL",
+            "mysql://h/x",
+            "LONGSHIFT_JOURNAL__URL: must begin with sqlite:/// or postgresql://",
+        ),
         ("LONGSHIFT_TASK_QUEUE", "5", 'LONGSHIFT_TASK_QUEUE: must be text; put it in double quotes: "..."'),
         ("LONGSHIFT_WORKER", '{"grace_seconds": 0}', "LONGSHIFT_WORKER: grace_seconds: must be greater than 0"),
         ("LONGSHIFT_WORKER__GRACE_SECONDS", "0", "LONGSHIFT_WORKER__GRACE_SECONDS: must be greater than 0"),
