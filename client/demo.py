@@ -69,6 +69,8 @@ class Outcome:
     live: bool
     address: str
     """Of the Temporal server."""
+    journal: str
+    """URL of the journal."""
     page: str
     """Address of the run's page in the Temporal UI."""
 
@@ -124,7 +126,7 @@ async def played(telling: Telling, *, crash: bool = False, live: Live | None = N
                     await killing
                 evidence = check_drafts(await shifts.transcript(run_id))
                 page = await _page(client, run_id, server)
-                yield Outcome(result, evidence, live is not None, server.address, page)
+                yield Outcome(result, evidence, live is not None, server.address, journal_in(folder), page)
 
 
 def _given(live: Live | None) -> RunInput:

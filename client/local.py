@@ -24,6 +24,9 @@ MISTAKE = 2
 """Exit code with which a worker says that it cannot begin as it is configured: another start would not help."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds before a worker that died is started again; doubled as long as it keeps dying young."""
+FAILED, FAILED_PAUSE = 1, 2.0
+"""Exit code with which a worker says that it cannot work now, such as without its journal, and the shortest pause then,
+in seconds."""
 YOUNG = 60.0
 """Seconds of life below which a worker died young."""
 
@@ -174,7 +177,10 @@ class KeptWorker:
             if asyncio.get_running_loop().time() - began >= YOUNG:
                 pause = FIRST_PAUSE
             how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
-            self._tell(f"the worker {how} and is started again; its log: {self.log}")
+            if code == FAILED:
+                pause = max(pause, FAILED_PAUSE)
+            why = f" ({child.last_lines(1)})" if code == FAILED else ""
+            self._tell(f"the worker {how} and is started again in {pause:g} s{why}; its log: {self.log}")
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
             self._child = child = await Child.start(self._command, self.log, self._env)

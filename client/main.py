@@ -82,7 +82,7 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 completed, 1 ended with another status, 2 bad input or no server.",
+    epilog="Exit codes: 0 completed, 1 ended with another status, 2 bad input or no server, 130 after Ctrl-C.",
 )
 @click.option(
     "--config",

@@ -129,9 +129,8 @@ def demo_command(keep: bool, crash: bool, live: bool, endpoint: str | None, mode
                 _tell(outcome)
             code = COMPLETED if outcome.good else ENDED_OTHERWISE
             if keep:
-                show.note(
-                    f"server, UI and worker stay up until Ctrl-C; to ask them: TEMPORAL_ADDRESS={outcome.address}"
-                )
+                places = f"TEMPORAL_ADDRESS={outcome.address} LONGSHIFT_JOURNAL__URL={outcome.journal}"
+                show.note(f"server, UI and worker stay up until Ctrl-C; to ask them: {places}")
                 await until_told()
             return code
 
@@ -203,8 +202,11 @@ def _live(live: bool, endpoint: str | None, model: str | None) -> demo.Live | No
         if problems:
             raise BadInput(problems)
         return None
+    missing = [name for name, value in (("--endpoint", endpoint), ("--model", model)) if value is None]
+    if missing:
+        raise BadInput([f"{name}: is missing; a real model (--live) needs it" for name in missing])
     try:
-        config = OpenAIConfig.model_validate({"url": endpoint or "", "model": model or ""})
+        config = OpenAIConfig.model_validate({"url": endpoint, "model": model})
     except ValidationError as error:
         options = {"url": "--endpoint", "model": "--model"}
         text = {error["loc"][0]: error["msg"].removeprefix("Value error, ") for error in error.errors()}

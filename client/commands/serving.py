@@ -7,6 +7,7 @@ import click
 from platformdirs import user_state_path
 
 from client import show
+from client.commands.given import BadInput
 from client.commands.session import json_option, until_told
 from client.local import KeptWorker, environment, keep_server
 from worker import process
@@ -35,6 +36,8 @@ def up_command(config: Path | None, port: int, ui_port: int, as_json: bool) -> N
       longshift up --port 7300 --ui-port 8300
       longshift --config shop.toml up
     """
+    if port == ui_port:
+        raise BadInput([f"--ui-port: {ui_port} is the server's own port; give another to one of --port and --ui-port"])
     settings = load_settings(config)  # a mistake in it is told before anything is started
     asyncio.run(_serve(config, settings, port, ui_port, as_json))
 
@@ -74,13 +77,17 @@ async def _serve(config: Path | None, settings: Settings, port: int, ui_port: in
                     show.line(f"other commands find it by TEMPORAL_ADDRESS={server.address}")
                 show.line("Ctrl-C ends both; what runs goes on with the next start")
             keeping = asyncio.create_task(keep_server(server, show.note))
-            await worker.while_up(_told_or_failed(keeping))
+            try:
+                await worker.while_up(_told_or_failed(keeping))
+            finally:
+                keeping.cancel()  # our own way out, on which the server ends too
+            grace = settings.worker.grace_seconds
+            show.note(f"ending: steps in flight have up to {grace:g} s; Ctrl-C again ends at once")
 
 
 async def _told_or_failed(keeping: asyncio.Task[None]) -> None:
     """Until Ctrl-C, or until the server cannot be kept up. Raises ServerFailed then."""
     told = asyncio.create_task(until_told())
     done, _ = await asyncio.wait({told, keeping}, return_when=asyncio.FIRST_COMPLETED)
-    keeping.cancel()
     if keeping in done:
         keeping.result()

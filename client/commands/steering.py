@@ -8,6 +8,7 @@ import click
 from client import show
 from client.commands.given import BadInput, is_relative, read_limits
 from client.commands.session import Session, json_option, run_argument
+from client.errors import ClientError
 from longshift.limits import Limits
 
 
@@ -28,8 +29,9 @@ def stop_command(config: Path | None, run_id: str, now: bool, reason: str, as_js
     mode = "now" if now else "graceful"
     with Session(config) as session:
         session.do(session.shifts.stop(run_id, mode="now" if now else "graceful", reason=reason))
+        later = "" if as_json else _later(session, run_id)
     when = "at once" if now else "before its next step"
-    show.sent(as_json, run_id, "stop", f"{run_id} is told to stop {when}", mode=mode, reason=reason)
+    show.sent(as_json, run_id, "stop", f"{run_id} is told to stop {when}{later}", mode=mode, reason=reason)
 
 
 @click.command("pause")
@@ -45,7 +47,8 @@ def pause_command(config: Path | None, run_id: str, as_json: bool) -> None:
     """
     with Session(config) as session:
         session.do(session.shifts.pause(run_id))
-    show.sent(as_json, run_id, "pause", f"{run_id} is told to pause; go on with: longshift resume {run_id}")
+        later = "" if as_json else _later(session, run_id)
+    show.sent(as_json, run_id, "pause", f"{run_id} is told to pause{later}; go on with: longshift resume {run_id}")
 
 
 @click.command("resume")
@@ -61,7 +64,8 @@ def resume_command(config: Path | None, run_id: str, as_json: bool) -> None:
     """
     with Session(config) as session:
         session.do(session.shifts.resume(run_id))
-    show.sent(as_json, run_id, "resume", f"{run_id} is told to go on")
+        later = "" if as_json else _later(session, run_id)
+    show.sent(as_json, run_id, "resume", f"{run_id} is told to go on{later}")
 
 
 @click.command("limits")
@@ -119,6 +123,15 @@ def tell_command(config: Path | None, run_id: str, text: str, as_json: bool) -> 
     if told.waits_for_worker:
         words += "; no worker answers now, so it waits for one"
     show.sent(as_json, run_id, "tell", words, text=text, waits_for_worker=told.waits_for_worker)
+
+
+def _later(session: Session, run_id: str) -> str:
+    """What to add to a message's line where no worker answers now."""
+    try:
+        alone = session.do(session.shifts.state(run_id)).status == "NO_WORKER"
+    except ClientError:  # the message is sent all the same
+        return ""
+    return "; no worker answers now, so it waits for one" if alone else ""
 
 
 def _current(session: Session, run_id: str) -> Limits:

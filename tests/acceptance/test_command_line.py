@@ -161,6 +161,9 @@ def test_without_a_server_each_command_says_how_to_start_one(words: tuple[str, .
         (("demo", "--live", "--endpoint", "localhost", "--model", ""), ["--endpoint: must be an http", "--model: "]),
         (("--config", "nowhere.toml", "list"), ["nowhere.toml", "cannot be read"]),
         (("replay", "nowhere"), ["nowhere", "cannot be read"]),
+        (("demo", "--live"), ["--endpoint: is missing", "--model: is missing"]),
+        (("pause", ""), ["RUN: is blank", "longshift list"]),
+        (("up", "--port", "7300", "--ui-port", "7300"), ["--ui-port: 7300 is the server's own port"]),
         (("up", "--port", "0"), ["--port", "1<=x<=65535"]),
     ],
 )
