@@ -196,9 +196,10 @@ def budgets(found: Snapshot) -> list[Budget]:
 
 
 def summary(found: Snapshot) -> str:
-    """A run's status and budgets in one line."""
+    """A run's status, what it waits for or what keeps it, and its budgets in one line."""
     used = [f"{budget.name} {budget.figures}" for budget in budgets(found) if budget.name != "seconds"]
-    return ", ".join([f"{found.status}: {found.detail}" if found.detail else found.status, *used])
+    why = "; ".join(text for text in (found.detail, found.stuck) if text)
+    return ", ".join([f"{found.status}: {why}" if why else found.status, *used])
 
 
 def transcript(messages: Sequence[Message]) -> None:

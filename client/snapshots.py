@@ -17,7 +17,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from client.ending import ending
 from client.errors import NoSuchRun, Refused, Unreadable, rpc_border
-from client.history import converter_of, failure_of, happening
+from client.history import converter_of, failure_of, happening, values
 from client.story import short
 from longshift import contracts
 from longshift.contracts import RunResult, StateView
@@ -87,7 +87,10 @@ async def snapshot(client: Client, run_id: str) -> Snapshot:
     if view is None:
         return replace(seen, status="RUNNING" if why else "NO_WORKER", stuck=why or seen.stuck)
     status = "RUNNING" if view.status == "ENDED" else view.status  # its end is not yet recorded
-    return replace(seen, status=status, detail=view.waiting_for or "", started_at=view.started_at, view=view)
+    waits_for = view.waiting_for or await _said_meanwhile(client, description)
+    if waits_for:
+        status = "WAITING"
+    return replace(seen, status=status, detail=waits_for, started_at=view.started_at, view=view)
 
 
 async def ended(client: Client, execution: WorkflowExecution) -> Snapshot:
@@ -137,6 +140,8 @@ async def _working(client: Client, description: WorkflowExecutionDescription) ->
         stuck = await _task_failure(client, description)
         status = "STUCK" if stuck else status
     detail = str(memo.get("detail", "")) if status == "WAITING" else ""
+    if status == "RUNNING" and (detail := await _said_meanwhile(client, description)):
+        status = "WAITING"
     return await _seen(description, status, detail, stuck or await _activity_failure(client, description))
 
 
@@ -196,6 +201,17 @@ async def _task_failure(client: Client, description: WorkflowExecutionDescriptio
                 "start workers of a version without that fault, and the run goes on"
             )
     return None
+
+
+async def _said_meanwhile(client: Client, description: WorkflowExecutionDescription) -> str:
+    """What an activity under way says it waits for, such as a journal that is away: the sentence in its latest
+    heartbeat. Empty where none says anything."""
+    converter = converter_of(client, description.id)
+    for pending in description.raw_description.pending_activities:
+        for said in await values(converter, pending.heartbeat_details.payloads):
+            if isinstance(said, str) and said:
+                return short(said)
+    return ""
 
 
 async def _activity_failure(client: Client, description: WorkflowExecutionDescription) -> str | None:

@@ -29,7 +29,7 @@ from longshift.contracts import RunInput, RunResult
 from worker.connection import NoServer
 
 HINT_SECONDS = 2.0
-"""Seconds after which a run that no worker has taken is worth a word."""
+"""Seconds between looks at what a run waits for that its story does not tell."""
 
 
 def shift_options(function: Function) -> Function:
@@ -175,12 +175,18 @@ def _to_its_end(session: Session, run_id: str, as_json: bool) -> RunResult | Non
 
 
 async def _hint(session: Session, run_id: str) -> None:
-    """Say so where no worker takes the run."""
-    await asyncio.sleep(HINT_SECONDS)
+    """Say so where no worker takes the run, or a step waits or is tried again and again: the story has none of it."""
+    told: str | None = None
     with contextlib.suppress(ClientError, NoServer):  # who follows the run tells of it
-        found = await session.shifts.state(run_id)
-        if found.status in show.REMEDIES:
-            show.note(f"{run_id} waits: {show.REMEDIES[found.status]}")
+        while True:
+            await asyncio.sleep(HINT_SECONDS)
+            found = await session.shifts.state(run_id)
+            by_itself = found.view is not None and found.view.waiting_for is None
+            keeps = found.stuck if found.status != "STUCK" else None  # that the story does tell
+            waits = show.REMEDIES.get(found.status) or keeps or (found.detail if by_itself else None)
+            if waits and told is None:
+                show.note(f"{run_id} waits: {waits}")
+            told = waits or None
 
 
 def _is_to_stop(run_id: str) -> bool:

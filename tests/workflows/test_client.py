@@ -134,6 +134,29 @@ async def test_a_run_whose_workflow_code_fails_is_shown_as_stuck_with_the_remedy
         assert (await shifts.result(run_id)).status is Status.COMPLETED
 
 
+async def test_what_an_activity_says_that_it_waits_for_is_shown_in_the_state_and_in_the_list(
+    shifts: Shifts, client: Client, queue: str
+) -> None:
+    seen_enough = asyncio.Event()
+
+    @activity.defn(name=contracts.OPEN_RUN)
+    async def waiting(_: Any) -> None:
+        activity.heartbeat(f"the journal is away{ESCAPES}")
+        await seen_enough.wait()
+
+    run_id = await shifts.start(GIVEN)
+    async with working(client, queue, [waiting]), asyncio.timeout(30):
+        while (seen := await shifts.state(run_id)).status != "WAITING":
+            pass
+        listed = next(run for run in await shifts.list(limit=1000) if run.run_id == run_id)
+        seen_enough.set()
+    for found in (seen, listed):
+        assert (found.status, found.stuck) == ("WAITING", None)
+        assert "the journal is away" in found.detail
+        assert "\x1b" not in found.detail
+    assert seen.view is not None
+
+
 async def test_an_activity_that_is_tried_again_and_again_is_named_in_the_state(
     shifts: Shifts, client: Client, queue: str
 ) -> None:
