@@ -3,7 +3,6 @@
 A transcript never crosses: it goes by reference, as the head of its chain and the few entries that are new.
 """
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
@@ -13,7 +12,7 @@ from longshift import jsontext
 from longshift.agent import AgentSpec
 from longshift.chain import Head
 from longshift.limits import MAX_PROBLEMS, Limits, LimitsRefused, cents, first_problems
-from longshift.messages import Message, Payload, ToolCall, Weight
+from longshift.messages import Message, Payload, ToolCall, Weight, usual
 from longshift.recording import Recorded
 from longshift.status import Status
 from longshift.turns import Turn
@@ -57,11 +56,6 @@ OUTCOME_UNKNOWN = "OutcomeUnknown"
 
 MAX_INPUT_BYTES = 256 * 1024
 """Bytes of a run's input, a signal or an update that are accepted; Temporal refuses a payload past 2 MiB."""
-
-
-def _usual(value: object) -> Callable[[object], bool]:
-    """Leaves a field with its usual value out of a history, which has one such payload a step."""
-    return lambda given: given == value
 
 
 class InputRefused(ValueError):
@@ -199,12 +193,12 @@ class CallModel(Payload):
     head: Head
     """Where the journal's chain must end once `entries` are appended."""
     entries: tuple[Entry, ...] = ()
-    decisions: tuple[Decision, ...] = Field((), exclude_if=_usual(()))
+    decisions: tuple[Decision, ...] = Field((), exclude_if=usual(()))
     output_tokens: int
     """Output tokens allowed."""
-    estimate: int = Field(0, exclude_if=_usual(0))
+    estimate: int = Field(0, exclude_if=usual(0))
     """Micro-USD reserved for the call."""
-    tools: bool = Field(True, exclude_if=_usual(True))
+    tools: bool = Field(True, exclude_if=usual(True))
     """False for a wrap-up: no tools are offered."""
 
 
@@ -233,7 +227,7 @@ class RanTool(Payload):
     observation: Recorded
     milliseconds: int = 0
     """Wall time of the handler."""
-    fatal: bool = Field(False, exclude_if=_usual(False))
+    fatal: bool = Field(False, exclude_if=usual(False))
     """The tool says that nothing the model does can help."""
 
 

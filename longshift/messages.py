@@ -1,5 +1,6 @@
 """The messages of a transcript, and their canonical text."""
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -12,6 +13,11 @@ class Payload(BaseModel):
     of an older and a newer version can share a run."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+def usual(value: object) -> Callable[[object], bool]:
+    """For a field's `exclude_if`: its usual value is left out of a history, where a payload stands once a step."""
+    return lambda given: given == value
 
 
 class ToolCall(Payload):

@@ -13,7 +13,7 @@ from longshift import jsontext
 from longshift.chain import Head, extend
 from longshift.contracts import Decision, Entry, RunSpec, StateView
 from longshift.limits import Limits
-from longshift.messages import Message, Payload, Weight, weigh
+from longshift.messages import Message, Payload, Weight, usual, weigh
 from longshift.recording import Recorded
 from longshift.turns import ModelFailure, Turn
 
@@ -44,11 +44,11 @@ class Stop(Payload):
 class Seen(Payload):
     """How often one exact call was made."""
 
-    count: int
+    count: int = Field(1, exclude_if=usual(1))
     at: tuple[int, int]
     """Model call and position of the latest one that ran."""
-    read: bool
-    told: bool = False
+    read: bool = Field(True, exclude_if=usual(True))
+    told: bool = Field(False, exclude_if=usual(False))
     """The run was told that it repeats this call."""
 
 
