@@ -26,6 +26,8 @@ from longshift.status import Status
 ANSWER_SECONDS = 2.0
 """Seconds a worker has to answer a question; one that is up takes milliseconds, and up to a second after another
 worker died."""
+SAID = 400
+"""Characters shown of what an activity says or fails with: it ends with the remedy."""
 LATEST_EVENTS = 50
 """Events looked through, from the latest back, for the failure that keeps a run from going on."""
 
@@ -210,7 +212,7 @@ async def _said_meanwhile(client: Client, description: WorkflowExecutionDescript
     for pending in description.raw_description.pending_activities:
         for said in await values(converter, pending.heartbeat_details.payloads):
             if isinstance(said, str) and said:
-                return short(said)
+                return short(said, SAID)
     return ""
 
 
@@ -221,5 +223,6 @@ async def _activity_failure(client: Client, description: WorkflowExecutionDescri
         if pending.attempt > 1 and pending.HasField("last_failure"):
             failure = await failure_of(converter, pending.last_failure)
             said = failure.message or failure.type
-            return f"{short(pending.activity_id)} failed {pending.attempt - 1} times and is tried again: {short(said)}"
+            tried = f"{pending.attempt - 1} times" if pending.attempt > 2 else "once"
+            return f"{short(pending.activity_id)} failed {tried} and is tried again: {short(said, SAID)}"
     return None
