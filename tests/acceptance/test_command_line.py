@@ -263,6 +263,19 @@ def test_a_reader_that_goes_away_is_no_error(up: Up) -> None:
 
 
 @pytest.mark.slow
+def test_a_reader_of_replay_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    words = [str(LONGSHIFT), "replay", str(Path(__file__).parents[1] / "cases" / "one-model-call.json")]
+    with subprocess.Popen(
+        words, env=clean_environment(), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout
+        process.stdout.close()
+        assert process.stderr
+        assert process.stderr.read() == b""
+    assert process.returncode == 128 + signal.SIGPIPE
+
+
+@pytest.mark.slow
 def test_where_nobody_can_be_asked_ctrl_c_leaves_the_shift_running_and_says_how_to_stop_it(up: Up) -> None:
     words = up.command("run", "Take long.", "--endpoint", "hung", "--id", "left", "--limit", "seconds=600", "--json")
     with subprocess.Popen(
