@@ -1,4 +1,4 @@
-"""Anthropic's Messages API: build a request, parse a reply (both pure), and the endpoint that does so over HTTP."""
+"""Anthropic's Messages API: build a request, parse a reply (both pure), and the endpoint that does so."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from endpoints.base import Reply, Request
 from endpoints.config import AnthropicConfig
 from endpoints.reading import RawCall, RawTurn, TurnRefused, judged, usage_of
 from endpoints.sending import EMPTY, schema, sent_name, visible
-from endpoints.transport import Transport
+from endpoints.server import ServerEndpoint
 from longshift import jsontext, observations
 from longshift.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 from longshift.tools import ToolSpec
@@ -28,30 +28,12 @@ _INCOMPLETE = {
 }
 
 
-class AnthropicEndpoint:
+class AnthropicEndpoint(ServerEndpoint[AnthropicConfig]):
     """An endpoint that speaks Anthropic Messages."""
 
     def __init__(self, name: str, config: AnthropicConfig) -> None:
-        self._name = name
-        self._config = config
-        self._transport = Transport(
-            name,
-            f"{config.url}{config.path}",
-            timeout_seconds=config.timeout_seconds,
-            max_body_bytes=config.max_body_bytes,
-            api_key_env=config.api_key_env,
-            key_header=("x-api-key", ""),
-            headers={"anthropic-version": VERSION},
-        )
-
-    async def send(self, request: Request) -> Reply:
-        """Send and parse; see endpoints.base.Endpoint."""
-        body = build_body(self._config, await request.messages(), request.tools, request.output_tokens)
-        return parse_reply(self._name, self._config, await self._transport.post_json(body), request)
-
-    async def close(self) -> None:
-        """Close connections."""
-        await self._transport.close()
+        headers = {"anthropic-version": VERSION}
+        super().__init__(name, config, build_body, parse_reply, key_header=("x-api-key", ""), headers=headers)
 
 
 def build_body(

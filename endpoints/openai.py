@@ -1,5 +1,5 @@
-"""OpenAI-compatible chat completions: build a request, parse a reply (both pure), and the endpoint that does so over
-HTTP. The format is OpenAI's; Ollama, vLLM and llama.cpp serve it too, each with its own deviations."""
+"""OpenAI-compatible chat completions: build a request, parse a reply (both pure), and the endpoint that does so.
+The format is OpenAI's; Ollama, vLLM and llama.cpp serve it too, each with its own deviations."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from endpoints.base import Reply, Request
 from endpoints.config import OpenAIConfig
 from endpoints.reading import RawCall, RawTurn, TurnRefused, judged, usage_of
 from endpoints.sending import schema, sent_name, visible
-from endpoints.transport import Transport
+from endpoints.server import ServerEndpoint
 from longshift import jsontext
 from longshift.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 from longshift.tools import ToolSpec
@@ -22,28 +22,11 @@ _INCOMPLETE = {
 }
 
 
-class OpenAIEndpoint:
+class OpenAIEndpoint(ServerEndpoint[OpenAIConfig]):
     """An endpoint that speaks chat completions."""
 
     def __init__(self, name: str, config: OpenAIConfig) -> None:
-        self._name = name
-        self._config = config
-        self._transport = Transport(
-            name,
-            f"{config.url}{config.path}",
-            timeout_seconds=config.timeout_seconds,
-            max_body_bytes=config.max_body_bytes,
-            api_key_env=config.api_key_env,
-        )
-
-    async def send(self, request: Request) -> Reply:
-        """Send and parse; see endpoints.base.Endpoint."""
-        body = build_body(self._config, await request.messages(), request.tools, request.output_tokens)
-        return parse_reply(self._name, self._config, await self._transport.post_json(body), request)
-
-    async def close(self) -> None:
-        """Close connections."""
-        await self._transport.close()
+        super().__init__(name, config, build_body, parse_reply)
 
 
 def build_body(

@@ -41,6 +41,8 @@ class UnknownCoding(BodyRefused):
     """A Content-Encoding that was not asked for."""
 
 
+BEARER = ("Authorization", "Bearer ")
+"""The header of a key and what stands before it there, unless a format has its own."""
 KEY_REMOVED = b"[key removed]"
 """Stands where a reply repeated the key."""
 MIN_KEY_BYTES = 8
@@ -58,7 +60,7 @@ class Transport:
         timeout_seconds: float,
         max_body_bytes: int,
         api_key_env: str | None,
-        key_header: tuple[str, str] = ("Authorization", "Bearer "),
+        key_header: tuple[str, str] = BEARER,
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """Open no connection yet.

@@ -1,0 +1,51 @@
+"""An endpoint behind HTTP, whatever its format: build a request, send it, parse the reply."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from pydantic import JsonValue
+
+from endpoints.base import Reply, Request
+from endpoints.config import ServerConfig
+from endpoints.transport import BEARER, Transport
+from longshift.messages import Message
+from longshift.tools import ToolSpec
+
+Config = TypeVar("Config", bound=ServerConfig)
+
+
+class ServerEndpoint(Generic[Config]):
+    """Base of the endpoints of each format, which add the two pure functions and the headers that it asks for."""
+
+    def __init__(
+        self,
+        name: str,
+        config: Config,
+        build_body: Callable[[Config, Sequence[Message], Sequence[ToolSpec], int], Mapping[str, Any]],
+        parse_reply: Callable[[str, Config, JsonValue, Request], Reply],
+        *,
+        key_header: tuple[str, str] = BEARER,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self._name = name
+        self._config = config
+        self._build_body = build_body
+        self._parse_reply = parse_reply
+        self._transport = Transport(
+            name,
+            f"{config.url}{config.path}",
+            timeout_seconds=config.timeout_seconds,
+            max_body_bytes=config.max_body_bytes,
+            api_key_env=config.api_key_env,
+            key_header=key_header,
+            headers=headers,
+        )
+
+    async def send(self, request: Request) -> Reply:
+        """Send and parse; see endpoints.base.Endpoint."""
+        body = self._build_body(self._config, await request.messages(), request.tools, request.output_tokens)
+        return self._parse_reply(self._name, self._config, await self._transport.post_json(body), request)
+
+    async def close(self) -> None:
+        """Close connections."""
+        await self._transport.close()
