@@ -67,15 +67,20 @@ def out_of_time(state: RunState, now: float) -> End | None:
     return None
 
 
+def barred(state: RunState, now: float) -> End | None:
+    """What ends a run at any admission point, whatever is asked for: a stop request, then its time."""
+    return stopped(state) or out_of_time(state, now)
+
+
 def _paused(state: RunState) -> Hold | None:
     return Hold("paused", "resume it, or stop it") if state.paused else None
 
 
 def before_model_call(state: RunState, now: float) -> Allowance | Hold | End:
     """Stop requested? Out of time? Paused? Then the limits, in order. Pure: counters advance with the call."""
-    barred = stopped(state) or out_of_time(state, now) or _paused(state)
-    if barred:
-        return barred
+    held_up = barred(state, now) or _paused(state)
+    if held_up:
+        return held_up
     wrap_up = _last_call(state)
     appending = [UserMessage(content=text) for text in state.tells]
     if wrap_up and not state.wrapped_up:
@@ -91,9 +96,9 @@ def before_tool_call(state: RunState, now: float, count: int = 1) -> Hold | End 
 
     The batch was within its limit when it was accepted; the limit may have been lowered since.
     """
-    barred = stopped(state) or out_of_time(state, now) or _paused(state)
-    if barred:
-        return barred
+    held_up = barred(state, now) or _paused(state)
+    if held_up:
+        return held_up
     used, limit = state.tool_calls, state.limits.tool_calls
     if used + count > limit:
         return held(state, End(Status.TOOL_LIMIT, f"{used} of {limit} tool calls used, and the batch is not done"))

@@ -130,9 +130,14 @@ def after_failure(state: RunState, failure: ModelFailure, now: float) -> Retry |
         return End(Status.MODEL_FAILED, f"{failure.message}{tried}")
     wait = failure.retry_after
     if wait is None:
-        doublings = min(attempts - 1, 16)  # past the cap long before; 2.0 ** 1024 is no float
-        wait = min(BACKOFF_SECONDS * 2**doublings, BACKOFF_CAP_SECONDS)
+        wait = backoff(attempts, BACKOFF_SECONDS, BACKOFF_CAP_SECONDS)
     return Retry(max(0.0, min(wait, state.seconds_left(now))))
+
+
+def backoff(attempts: int, first: float, cap: float) -> float:
+    """Seconds to wait after so many failed attempts: `first`, doubled each time, at most `cap`."""
+    doublings = min(attempts - 1, 16)  # past any cap long before; 2.0 ** 1024 is no float
+    return min(first * 2.0**doublings, cap)
 
 
 def conclude(state: RunState, end: End, unrun: Sequence[str]) -> RunResult:

@@ -164,7 +164,7 @@ class AgentRun(Waiting):
             return judgement.wrap_up(state, reply, allowance.wrap_up, number)
         verdict: Answer | Batch | End = await self._admitted(
             lambda: judgement.judge(state, spec.agent, reply, number),
-            lambda: admission.stopped(state) or admission.out_of_time(state, self._now()),
+            lambda: admission.barred(state, self._now()),
         )
         if isinstance(verdict, End):
             return verdict

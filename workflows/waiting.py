@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, TimeoutError, TimeoutType
 
-from longshift import admission, contracts
+from longshift import admission, contracts, judgement
 from longshift.admission import End, Hold
 from longshift.state import MAX_DURATION
 from longshift.turns import ModelFailure
@@ -83,10 +83,10 @@ class Waiting(Mailbox):
         """Wait, visibly, for a journal that could not be written in so many attempts."""
         self._waiting = Hold(failure.message, "mend the journal, or stop the run")
         self._enter("waiting")
-        seconds = min(JOURNAL_WAIT_SECONDS * 2 ** min(attempts - 1, 16), JOURNAL_WAIT_CAP_SECONDS)
+        seconds = judgement.backoff(attempts, JOURNAL_WAIT_SECONDS, JOURNAL_WAIT_CAP_SECONDS)
         await self._wait(self._stopped_or_late, seconds, "the journal is away")
         self._waiting = None
-        return admission.stopped(self._state) or admission.out_of_time(self._state, self._now())
+        return admission.barred(self._state, self._now())
 
     def _stopped_or_late(self) -> bool:
         return self._state.stop is not None or self._past_deadline()

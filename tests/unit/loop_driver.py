@@ -148,7 +148,7 @@ class Driver:
             return end
         verdict: Answer | Batch | End = self._admitted(
             lambda: judgement.judge(self.state, self.agent, reply, number),
-            lambda: admission.stopped(self.state) or admission.out_of_time(self.state, self.now),
+            lambda: admission.barred(self.state, self.now),
         )
         self._follow(reply, before)
         if isinstance(verdict, End):
