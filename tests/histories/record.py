@@ -1,8 +1,7 @@
-"""Record the kept histories: `python -m tests.histories.record`.
+"""Record the histories that are not kept yet: `python -m tests.histories.record`.
 
-Each is of a real run: the real workflow, activities, journal and server; only the model is scripted. Record anew what a
-change of the workflow is meant to change; a history that fails to replay otherwise is a run in the field that would
-get stuck.
+Each is of a real run: the real workflow, activities, journal and server; only the model is scripted. What is kept is
+never recorded anew: a history that fails to replay is a run in the field that would get stuck.
 """
 
 import asyncio
@@ -114,6 +113,16 @@ async def pause(handle: Handle, model: Script) -> None:
     await handle.signal(contracts.RESUME)
 
 
+async def called(handle: Handle, model: Script) -> None:
+    """Wait until the first model call is out."""
+    await model.asked(1)
+
+
+async def effect_begun(handle: Handle, model: Script) -> None:
+    """Wait until the effect in the middle of the batch is at work."""
+    await at_work.wait()
+
+
 async def tell(handle: Handle, model: Script) -> None:
     """Say something before the answer comes."""
     await model.asked(1)
@@ -133,8 +142,8 @@ class Scene:
     limits: Mapping[str, Any] = field(default_factory=dict)
     in_parts: bool = False
     """It continues as new every few steps; then there is one file for each part."""
-    loses_its_worker: bool = False
-    """Its worker ends during the first model call, and another takes over."""
+    loses_its_worker: Steer | None = None
+    """Its worker ends once this is over, and another takes over."""
 
 
 SCENES: Mapping[str, Scene] = {
@@ -152,7 +161,8 @@ SCENES: Mapping[str, Scene] = {
     "paused": Scene(BATCH, pause, held=[1]),
     "told": Scene(("Done.", "Done, and more."), tell, held=[1]),
     "refused": Scene((), limits={"seconds": -1}),
-    "worker-lost": Scene(("Done.",), held=[1], loses_its_worker=True),
+    "worker-lost": Scene(("Done.",), held=[1], loses_its_worker=called),
+    "effect-lost-and-ended": Scene(INSIDE, loses_its_worker=effect_begun),
     "chain": Scene((*([call(f"c{n}", "echo", text=str(n))] for n in range(5)), "Done."), in_parts=True),
 }
 """What is kept, by the name of the file."""
@@ -171,12 +181,15 @@ async def until_waiting(handle: Handle, what: str) -> None:
 async def record(client: Client, name: str, scene: Scene, journal_url: str) -> None:
     """Play a scene and keep the history of each part of its chain."""
     model = Script(*scene.turns, held=scene.held)
+    at_work.clear()
+    go_on.clear()
     given = RunInput(agent=scene.agent.name, task="Begin.", limits=dict(scene.limits))
     handle = await client.start_workflow(contracts.WORKFLOW, given, id=name, task_queue=name)
     if scene.loses_its_worker:
         async with shop_open(client, name, journal_url, scene.agent, model):
-            await model.asked(1)
-        model.let_go(1)
+            await scene.loses_its_worker(handle, model)
+        for number in scene.held:
+            model.let_go(number)
     async with shop_open(client, name, journal_url, scene.agent, model):
         await scene.steer(handle, model)
         await asyncio.gather(handle.result(), return_exceptions=True)
@@ -197,9 +210,9 @@ def _without_traces(value: Any) -> Any:
 
 
 async def main() -> None:
-    """Record all scenes in place of what is kept."""
-    for file in HERE.glob("*.json"):
-        file.unlink()
+    """Record the scenes that are not kept."""
+    kept = {file.stem.removesuffix("-1") for file in HERE.glob("*.json")}
+    missing = {name: scene for name, scene in SCENES.items() if name not in kept}
     with tempfile.TemporaryDirectory() as folder:
         for in_parts in (False, True):
             events = SHORT_HISTORY if in_parts else 4096
@@ -209,7 +222,7 @@ async def main() -> None:
                 dev_server_extra_args=["--dynamic-config-value", f"limit.historyCount.suggestContinueAsNew={events}"],
             )
             async with server:
-                for name, scene in SCENES.items():
+                for name, scene in missing.items():
                     if scene.in_parts == in_parts:
                         await record(server.client, name, scene, f"sqlite:///{folder}/journal.db")
 
