@@ -17,7 +17,7 @@ from longshift.messages import Payload
 from workflows import calls
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("longshift", "store", "endpoints", "activities", "workflows", "worker", "client", "examples")
+ROOMS = ("longshift", "store", "endpoints", "toolsets", "activities", "workflows", "worker", "client", "examples")
 STARTS = {"start_activity", "execute_activity"}
 OTHER_STARTS = {
     "start_local_activity",
