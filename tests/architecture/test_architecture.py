@@ -35,7 +35,7 @@ OTHER_STARTS = {
 def defined(where: object) -> dict[str, Callable[..., Any]]:
     """The activities that a module or a class defines, by the name they are registered under."""
     found = {}
-    for member in vars(where).values():
+    for _, member in inspect.getmembers(where):
         name = getattr(getattr(member, "__temporal_activity_definition", None), "name", None)
         if name is not None:
             found[name] = member

@@ -1,0 +1,92 @@
+"""The activity `call_model`: one admitted request to an endpoint."""
+
+import time
+
+from temporalio import activity
+
+from activities import failures
+from activities.heartbeat import heartbeating
+from activities.recorder import Recorder, milliseconds, sender
+from endpoints.base import Reply, Request
+from longshift import contracts, jsontext
+from longshift.contracts import CalledModel, CallModel, RunSpec
+from longshift.recording import record
+from longshift.turns import CallFailed, ModelFailure, Turn
+from store.calls import Answered, Failed, Lost
+from store.errors import JournalMismatch, JournalUnavailable
+
+MARK_DIGITS = 6
+"""Hex digits of the run's digest in a call id of ours, so that it differs from those of a transcript gone on from."""
+
+
+class ModelCalls(Recorder):
+    """Calls of models. Nothing here decides whether a call may be made, or is made again."""
+
+    @activity.defn(name=contracts.CALL_MODEL)
+    async def call_model(self, request: CallModel) -> CalledModel:
+        """Send one admitted model call, unless the journal knows that it was sent before."""
+        with heartbeating():
+            try:
+                begun = await self._journal.begin_model_call(request, sender(), time.time())
+                if isinstance(begun, Answered):
+                    return CalledModel(turn=begun.turn)
+                if isinstance(begun, Failed | Lost):
+                    raise failures.model_failed(begun.failure)
+                spec = await self._journal.spec(request.run_id)
+            except JournalMismatch as error:
+                failure = ModelFailure(kind="journal", message=str(error), transient=False)
+                raise failures.model_failed(failure) from None
+            except JournalUnavailable as error:
+                failure = ModelFailure(kind="journal", message=str(error), transient=True)
+                raise failures.model_failed(failure) from None
+            began = time.monotonic()
+            try:
+                reply = await self._send(request, spec)
+            except CallFailed as failed:
+                failure = failed.failure.model_copy(update={"milliseconds": milliseconds(began)})
+                await self._settle(lambda: self._journal.fail_model_call(request, failure, time.time()))
+                activity.logger.warning("model call %d failed: %s", request.number, failure.message)
+                raise failures.model_failed(failure) from None
+            turn = Turn(
+                reply=record(reply.message),
+                stop_reason=reply.stop_reason,
+                usage=reply.usage,
+                cost=reply.cost,
+                milliseconds=milliseconds(began),
+            )
+            if not await self._settle(
+                lambda: self._journal.settle_model_call(request, reply.message, turn, time.time())
+            ):
+                text = f"model call {request.number} was given up before its reply came; the reply is not used"
+                raise failures.model_failed(ModelFailure(kind="lost", message=text, transient=True))
+            return CalledModel(turn=turn)
+
+    async def _send(self, request: CallModel, spec: RunSpec) -> Reply:
+        name = spec.endpoint.name
+        endpoint = self._endpoints.get(name)
+        if endpoint is None:
+            text = f"this worker knows no endpoint {name}; name it in its configuration"
+            raise CallFailed(ModelFailure(kind="internal", message=text, transient=False))
+        mark = jsontext.sha256(request.run_id)[:MARK_DIGITS]
+        try:
+            return await endpoint.send(
+                Request(
+                    reply=request.reply,
+                    output_tokens=request.output_tokens,
+                    tools=spec.agent.tools if request.tools else (),
+                    messages=lambda: self._journal.transcript(request.run_id, request.head),
+                    own_id=lambda position: f"ls-{mark}-{request.number}-{position}",
+                    estimate=request.estimate,
+                    observe_malformed=spec.agent.malformed_calls == "observe",
+                )
+            )
+        except JournalMismatch as error:
+            raise CallFailed(ModelFailure(kind="internal", message=str(error), transient=False)) from None
+        except JournalUnavailable as error:
+            raise CallFailed(ModelFailure(kind="internal", message=str(error), transient=True)) from None
+        except CallFailed:
+            raise
+        except Exception as error:  # a bug in an endpoint must not cost the run its retry posture
+            activity.logger.exception("endpoint %s failed unexpectedly", name)
+            text = f"the endpoint {name} failed with {type(error).__name__}; the worker's log has more"
+            raise CallFailed(ModelFailure(kind="internal", message=text, transient=False)) from None

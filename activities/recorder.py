@@ -1,0 +1,66 @@
+"""What all activities hold, and how they record what came of a step."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from temporalio import activity
+
+from activities.heartbeat import say
+from endpoints.base import Endpoint
+from endpoints.config import EndpointConfig
+from longshift import observations
+from longshift.agent import Agent
+from store.errors import JournalUnavailable
+from store.journal import Journal
+
+Settled = TypeVar("Settled")
+
+SETTLE_PAUSE_SECONDS = 1.0
+"""Seconds between attempts to record a reply that was paid for while the journal is away."""
+
+
+class Recorder:
+    """The clients that the worker hands to its activities."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        agents: Mapping[str, Agent],
+        endpoints: Mapping[str, Endpoint],
+        endpoint_configs: Mapping[str, EndpointConfig],
+        heartbeat_seconds: float,
+        in_thread: observations.InThread = asyncio.to_thread,
+    ) -> None:
+        self._journal = journal
+        self._agents = agents
+        self._endpoints = endpoints
+        self._endpoint_configs = endpoint_configs
+        self._heartbeat_seconds = heartbeat_seconds
+        self._in_thread = in_thread
+
+    async def _settle(self, write: Callable[[], Awaitable[Settled]]) -> Settled:
+        """Record what came of a call. It may have been paid for or have changed the world, so a journal that is away
+        is waited for, as long as the platform lets this attempt live."""
+        while True:
+            try:
+                settled = await write()
+            except JournalUnavailable as error:
+                activity.logger.warning("the journal is away, a result waits for it: %s", error)
+                say(f"the journal is away, a result waits for it: {error}")
+                await asyncio.sleep(SETTLE_PAUSE_SECONDS)
+            else:
+                say()
+                return settled
+
+
+def sender() -> str:
+    """This attempt, as the journal names it."""
+    info = activity.info()
+    return f"{info.workflow_run_id}/{info.activity_id}"
+
+
+def milliseconds(began: float) -> int:
+    """Milliseconds since `began`, a reading of the monotonic clock."""
+    return int((time.monotonic() - began) * 1000)
