@@ -3,6 +3,7 @@
 from longshift.agent import Agent
 from longshift.episode import EpisodeReport, validate_episode
 from longshift.limits import Limits
+from longshift.questions import ApprovalRule
 from longshift.status import Status
 from longshift.tools import (
     ArgumentsRefused,
@@ -12,6 +13,7 @@ from longshift.tools import (
     ToolError,
     ToolFatal,
     ToolNotFound,
+    ToolOutcomeUnknown,
     ToolRefused,
     ToolTransient,
     tool,
@@ -19,6 +21,7 @@ from longshift.tools import (
 
 __all__ = [
     "Agent",
+    "ApprovalRule",
     "ArgumentsRefused",
     "DeclarationRefused",
     "EpisodeReport",
@@ -29,6 +32,7 @@ __all__ = [
     "ToolError",
     "ToolFatal",
     "ToolNotFound",
+    "ToolOutcomeUnknown",
     "ToolRefused",
     "ToolTransient",
     "tool",

@@ -16,6 +16,8 @@ AGENT_NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
 
 UnknownTool = Literal["recoverable", "fatal"]
 """What a call of a tool that does not exist is: an error observation, or the end of the run."""
+UnknownOutcome = Literal["ask", "tell", "stop"]
+"""What becomes of an effect that may have happened: a person is asked, the model is told, or the run ends."""
 MalformedCalls = Literal["fail", "observe"]
 """What arguments that are no JSON object make of a turn: a failed model call, or an error observation."""
 
@@ -35,6 +37,7 @@ class AgentSpec(Payload):
     limits: Limits = Limits()
     unknown_tool: UnknownTool = "recoverable"
     malformed_calls: MalformedCalls = "fail"
+    unknown_outcome: UnknownOutcome = "ask"
 
 
 class Agent(BaseModel):
@@ -52,6 +55,7 @@ class Agent(BaseModel):
     """Limits of its runs, or a mapping of those that differ from the defaults."""
     unknown_tool: UnknownTool = "recoverable"
     malformed_calls: MalformedCalls = "fail"
+    unknown_outcome: UnknownOutcome = "ask"
 
     @field_validator("name")
     @classmethod
@@ -97,6 +101,7 @@ class Agent(BaseModel):
             limits=self.limits,
             unknown_tool=self.unknown_tool,
             malformed_calls=self.malformed_calls,
+            unknown_outcome=self.unknown_outcome,
         )
 
 

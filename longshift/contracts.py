@@ -13,6 +13,7 @@ from longshift.agent import AgentSpec
 from longshift.chain import Head
 from longshift.limits import MAX_PROBLEMS, Limits, LimitsRefused, cents, first_problems
 from longshift.messages import Message, Payload, ToolCall, Weight, usual
+from longshift.questions import Question
 from longshift.recording import Recorded
 from longshift.status import Status
 from longshift.turns import Turn
@@ -21,6 +22,7 @@ WORKFLOW = "agent_run"
 OPEN_RUN = "open_run"
 CALL_MODEL = "call_model"
 RUN_TOOL = "run_tool"
+SETTLE_EFFECT = "settle_effect"
 CLOSE_RUN = "close_run"
 
 STOP = "stop"
@@ -28,6 +30,9 @@ PAUSE = "pause"
 RESUME = "resume"
 SET_LIMITS = "set_limits"
 TELL = "tell"
+APPROVE = "approve"
+DENY = "deny"
+RESOLVE = "resolve"
 STATE = "state"
 
 DEADLINE = "deadline of the run"
@@ -47,12 +52,14 @@ JOURNAL_AWAY = "JournalUnavailable"
 """Failure type of work that the journal's absence kept from being begun."""
 JOURNAL_DIFFERS = "JournalMismatch"
 """Failure type of a journal that does not hold what the workflow carries."""
-NOT_RUN = (TOOL_MISSING, JOURNAL_AWAY)
-"""Failure types of a tool call whose handler surely did not run."""
+NOT_RUN = (TOOL_MISSING, JOURNAL_AWAY, "NotFoundError")
+"""Failure types of a tool call whose handler surely did not run; the last is Temporal's own, for a worker that does not
+know the activity at all."""
 TELLABLE = (TOOL_TRANSIENT, TOOL_MISSING, TOOL_BROKE)
 """Failure types whose message the model may read; others name what is the operator's, such as the journal."""
 OUTCOME_UNKNOWN = "OutcomeUnknown"
-"""Failure type of an effect's dispatch that refused to run because it may have run before."""
+"""Failure type of an effect whose dispatch cannot say what came of it: it refused to run since it may have run before,
+its time ran out, or its tool says so."""
 
 MAX_INPUT_BYTES = 256 * 1024
 """Bytes of a run's input, a signal or an update that are accepted; Temporal refuses a payload past 2 MiB."""
@@ -219,6 +226,9 @@ class RunTool(Payload):
     call: ToolCall
     repeat_of: tuple[int, int] | None = None
     """Set where this exact call was made too often: the earlier call whose observation to tell. No handler runs."""
+    dispatch: int = Field(0, exclude_if=usual(0))
+    """The fence of an effect: how many dispatches of it were given up before this one. A dispatch under a lower number
+    than the ledger holds starts nothing."""
 
 
 class RanTool(Payload):
@@ -229,6 +239,25 @@ class RanTool(Payload):
     """Wall time of the handler."""
     fatal: bool = Field(False, exclude_if=usual(False))
     """The tool says that nothing the model does can help."""
+
+
+class SettleEffect(Payload):
+    """Request of `settle_effect`: find out what came of a dispatch whose outcome did not reach the workflow."""
+
+    call: RunTool
+    resolution: str | None = None
+    """A person's word on it, as an observation's content: entered, unless the ledger has come to hold one."""
+
+
+class SettledEffect(Payload):
+    """Result of `settle_effect`: the observation that stands; or a fence, below which it was never and will never be
+    run; or neither, and its outcome is unknown."""
+
+    ran: RanTool | None = None
+    fence: int | None = None
+    """The fence that stands now; the next dispatch must have a higher number."""
+    unknown: str | None = None
+    """What is known of an unknown outcome, in words."""
 
 
 class RunResult(Payload):
@@ -257,6 +286,8 @@ class RunResult(Payload):
     """The latest link of the message chain."""
     unrun_calls: tuple[str, ...] = ()
     """Ids of calls in the last batch that have no observation."""
+    unknown_calls: tuple[str, ...] = Field((), exclude_if=usual(()))
+    """Those of them that may or may not have happened: effects that were dispatched and never settled."""
     working_seconds: float = 0
     notes: tuple[str, ...] = ()
 
@@ -287,6 +318,8 @@ class StateView(Payload):
     """What the run is doing, in words."""
     waiting_for: str | None = None
     """What would let it go on, in words."""
+    question: Question | None = None
+    """What it asks a person, if it does: `approve`, `deny` or `resolve` answers it."""
     agent: str | None = None
     endpoint: str | None = None
     model_calls: int = 0

@@ -14,6 +14,7 @@ from longshift.chain import Head, extend
 from longshift.contracts import Decision, Entry, RunSpec, StateView
 from longshift.limits import Limits
 from longshift.messages import Message, Payload, Weight, usual, weigh
+from longshift.questions import AnswerKind, PersonsAnswer, Question
 from longshift.recording import Recorded
 from longshift.turns import ModelFailure, Turn
 
@@ -109,6 +110,12 @@ class RunState(BaseModel):
     tells: list[str] = Field(default_factory=list)
     """Users' messages that wait for the next model call."""
     recent_requests: list[str] = Field(default_factory=list)
+    question: Question | None = None
+    """What a person is asked."""
+    persons_answer: PersonsAnswer | None = None
+    """The answer to it, until the loop takes it."""
+    answered_calls: dict[str, AnswerKind] = Field(default_factory=dict)
+    """The latest calls that a person answered for, by id, so that a second or late answer is told what stands."""
     notes: list[str] = Field(default_factory=list)
     """Facts a person should know of the result, each once."""
 
@@ -199,6 +206,11 @@ class RunState(BaseModel):
         if text not in self.notes:
             self.notes.append(text)
 
+    def take_answer(self) -> PersonsAnswer | None:
+        """The person's answer to the question, if there is one. The question is closed, answered or not."""
+        answer, self.question, self.persons_answer = self.persons_answer, None, None
+        return answer
+
     def request_is_new(self, request_id: str | None) -> bool:
         """Whether a change with this id has not been applied yet; remembers the id."""
         if request_id is None:
@@ -224,6 +236,7 @@ class RunState(BaseModel):
             deadline=min(self.deadline, now + MAX_DURATION),
             working_seconds=self.working_milliseconds / 1000,
             limits=self.limits,
+            question=self.question,
             stop=None if self.stop is None else f"{self.stop.mode}: {self.stop.reason or 'no reason given'}",
         )
 

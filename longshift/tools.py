@@ -6,7 +6,8 @@ What a tool may raise, and what the run makes of it:
     ├── ToolRefused         recoverable: the model reads why and goes on
     │   ├── ToolNotFound        no such record
     │   └── ArgumentsRefused    raised before the handler: the arguments do not fit the schema
-    ├── ToolTransient       may pass: a read is tried again, an effect never
+    ├── ToolTransient       may pass: a read is tried again, an effect never; an effect did surely not happen
+    ├── ToolOutcomeUnknown  an effect may or may not have happened
     └── ToolFatal           nothing the model does can help: the run ends with TOOL_FATAL
 
 DeclarationRefused stands apart: a function that cannot become a tool, raised where it is declared.
@@ -22,7 +23,8 @@ from typing import Any, ClassVar, Generic, Literal, ParamSpec, TypeVar, cast, ge
 from pydantic import Field, JsonValue, ValidationError
 
 from longshift import jsontext
-from longshift.messages import Payload
+from longshift.messages import Payload, usual
+from longshift.questions import ApprovalRule
 from longshift.signatures import Arguments, SignatureRefused, describe, read_signature
 
 P = ParamSpec("P")
@@ -53,6 +55,11 @@ class ToolSpec(Payload):
     """Bytes of an observation's value or message; a larger one is cut, whole in the journal."""
     repeatable: bool = False
     """Identical effects in one turn are meant, and each runs."""
+    idempotent: bool = Field(False, exclude_if=usual(False))
+    """An effect that may be dispatched again under the same `operation_id` when its outcome is not known: the service
+    outside does it once."""
+    needs_approval: bool | ApprovalRule = Field(False, exclude_if=usual(False))
+    """Whether a person must approve the effect first: always, never, or by its arguments."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +101,13 @@ class ToolTransient(ToolError):
     """A failure that may pass: a dropped connection, a service that is busy."""
 
     kind = "transient"
+
+
+class ToolOutcomeUnknown(ToolError):
+    """The effect may or may not have happened, such as when the reply of the service outside never came. What becomes
+    of it is the agent's `unknown_outcome` policy, unless the tool is idempotent: then it is dispatched again."""
+
+    kind = "outcome_unknown"
 
 
 class ToolFatal(ToolError):
@@ -176,6 +190,8 @@ def tool(
     timeout_seconds: float = ...,
     max_bytes: int = ...,
     repeatable: bool = ...,
+    idempotent: bool = ...,
+    needs_approval: bool | ApprovalRule = ...,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 
 
@@ -189,6 +205,8 @@ def tool(
     timeout_seconds: float = 30,
     max_bytes: int = 16_384,
     repeatable: bool = False,
+    idempotent: bool = False,
+    needs_approval: bool | ApprovalRule = False,
 ) -> Tool[P, R] | Callable[[Callable[P, R]], Tool[P, R]]:
     """Make a function with typed parameters a tool. Use it as `@tool` or as `@tool(kind="read")`.
 
@@ -203,6 +221,8 @@ def tool(
         timeout_seconds: seconds one run of the handler may take.
         max_bytes: bytes of an observation's value or message, at least MIN_BYTES; a larger one is cut.
         repeatable: identical effects in one turn are meant, and each runs.
+        idempotent: an effect that the service outside does once for an `operation_id`, however often it is asked.
+        needs_approval: whether a person must approve the effect: always, or by an ApprovalRule on its arguments.
 
     Raises:
         DeclarationRefused: the function or an option cannot be used.
@@ -211,6 +231,7 @@ def tool(
     def declare(function: Callable[P, R]) -> Tool[P, R]:
         called = name if name is not None else getattr(function, "__name__", "")
         _check_options(called, kind, timeout_seconds, max_bytes)
+        _check_effect_options(called, kind, idempotent, needs_approval)
         try:
             arguments = read_signature(function, ToolContext)
         except SignatureRefused as refused:
@@ -223,6 +244,8 @@ def tool(
             timeout_seconds=timeout_seconds,
             max_bytes=max_bytes,
             repeatable=repeatable,
+            idempotent=idempotent,
+            needs_approval=needs_approval,
         )
         return Tool(spec, function, arguments)
 
@@ -244,6 +267,17 @@ def _check_options(name: str, kind: str, timeout_seconds: float, max_bytes: int)
         )
     if type(max_bytes) is not int or max_bytes < MIN_BYTES:
         raise DeclarationRefused(f"tool {name}: max_bytes must be a whole number from {MIN_BYTES}, not {max_bytes!r}")
+
+
+def _check_effect_options(name: str, kind: str, idempotent: bool, needs_approval: bool | ApprovalRule) -> None:
+    if kind == "read" and (idempotent or needs_approval):
+        option = "idempotent" if idempotent else "needs_approval"
+        raise DeclarationRefused(f'tool {name}: {option} is for effects; leave it out, or declare it kind="effect"')
+    if isinstance(needs_approval, ApprovalRule):
+        if not needs_approval.argument.strip():
+            raise DeclarationRefused(f"tool {name}: the approval rule names no argument")
+        if needs_approval.above is None and needs_approval.not_in is None:
+            raise DeclarationRefused(f"tool {name}: give the approval rule an `above` or a `not_in`")
 
 
 def _problem(tool: Tool[..., Any], details: Any) -> str:
