@@ -18,8 +18,10 @@ LARGEST = 2**63 - 1
 
 CallState = Literal["sent", "answered", "failed"]
 """Of a model call: `sent` until its outcome is written."""
-ToolState = Literal["started", "settled"]
-"""Of a tool call: `started` is written for effects only, before the handler runs."""
+ToolState = Literal["started", "settled", "fenced", "unknown"]
+"""Of a tool call. All but `settled` are of effects only. `started` is written before the handler runs; `fenced`: it was
+never run, and never will be under this dispatch or a lower one; `unknown`: the handler is over without being able to
+say what came of it."""
 
 
 def stored(text: str) -> str:
@@ -132,8 +134,8 @@ class ModelCallRow(SQLModel, table=True):
 
 
 class ToolCallRow(SQLModel, table=True):
-    """One dispatched tool call. The key has the call's id, so that an effect of before a reset, whose row is never
-    deleted, does not stand in the place of another call."""
+    """One dispatched tool call, or all dispatches of one effect. The key has the call's id, so that an effect of before
+    a reset, whose row is never deleted, does not stand in the place of another call."""
 
     __tablename__ = "tool_calls"
 
@@ -147,6 +149,10 @@ class ToolCallRow(SQLModel, table=True):
     """A longshift.tools.Kind."""
     state: str = Field(sa_type=Words)
     """A ToolState."""
+    dispatch: int = 0
+    """The fence of an effect: the highest number under which it was begun or given up. It never falls."""
+    note: str | None = Field(default=None, sa_type=Words)
+    """Why an outcome is, or was, unknown."""
     body: str | None = Field(default=None, sa_type=Words)
     """The observation as the model gets it."""
     whole: str | None = Field(default=None, sa_type=Words)
@@ -154,8 +160,9 @@ class ToolCallRow(SQLModel, table=True):
     fatal: bool = False
     milliseconds: int | None = Field(default=None, sa_type=Amount)
     attempt: str = Field(sa_type=Words)
-    """The worker and attempt that entered it."""
+    """The worker and attempt that entered it; empty where none did; `a person` where one said what came of it."""
     started_at: float
+    """Also of a fence: when it was written."""
     settled_at: float | None = None
 
 
