@@ -12,7 +12,8 @@ from temporalio.client import Client
 from client.errors import NoJournal, Refused, Unreadable, rpc_border
 from client.following import end_of
 from client.history import converter_of, happening
-from client.story import Happening, short
+from client.inert import short
+from client.story import Happening
 from longshift import contracts
 from longshift.contracts import CloseRun, RunResult
 from longshift.messages import weigh

@@ -25,8 +25,8 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, 
 from activities.run_activities import Activities
 from client.cases import Case, Sending, mismatches, read_cases
 from client.errors import ClientError
+from client.inert import inert
 from client.shifts import Shifts
-from client.story import inert
 from endpoints.base import Endpoint
 from endpoints.config import EndpointConfig, ReplayConfig
 from endpoints.replay import ReplayEndpoint

@@ -17,8 +17,9 @@ from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from client import following
 from client.ending import JOURNAL_REMEDY, ending, is_cut, open_journal, shown, with_journal
 from client.errors import AlreadyStarted, NoJournal, NoSuchRun, Refused, rpc_border
+from client.inert import inert, short
 from client.snapshots import Listed, Snapshot, describe, ended, listed, snapshot
-from client.story import StoryLine, inert, short
+from client.story import StoryLine
 from longshift import contracts, inbox
 from longshift.agent import AGENT_NAME
 from longshift.contracts import InputRefused, RunInput, RunResult, read_input

@@ -18,8 +18,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from client.inert import inert
 from client.shifts import Listed, Snapshot
-from client.story import StoryLine, inert
+from client.story import StoryLine
 from longshift.contracts import RunResult
 from longshift.limits import Limits, cents
 from longshift.messages import AssistantMessage, Message, ToolMessage

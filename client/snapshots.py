@@ -18,7 +18,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from client.ending import ending
 from client.errors import NoSuchRun, Refused, Unreadable, rpc_border
 from client.history import converter_of, failure_of, happening, values
-from client.story import short
+from client.inert import short
 from longshift import contracts
 from longshift.contracts import RunResult, StateView
 from longshift.status import Status

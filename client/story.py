@@ -3,23 +3,18 @@
 What stands in a line came from a model, a tool or a stranger: every line is made inert before it leaves this file.
 """
 
-import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from client.inert import inert, short
 from longshift import contracts, inbox, jsontext, observations
 from longshift.contracts import CalledModel, CallModel, CloseRun, Entry, OpenedRun, RanTool, RunInput, RunTool
 from longshift.messages import Message, ToolMessage
 from longshift.status import Status
 from longshift.turns import ModelFailure
-
-MAX_TEXT = 160
-"""Characters shown of a text that came from outside; a line should fit on a screen or two."""
-JOINERS = "\u200c\u200d"
-"""Format characters that are kept: they shape letters and emoji, and move nothing."""
 
 Kind = Literal[
     "started",  # the run began, or went on in a new run of its chain
@@ -89,31 +84,6 @@ class Happening:
     """Identity of the person or process that sent it."""
     again: bool = False
     """The run goes on in another run of its chain."""
-
-
-def inert(text: str, *, multiline: bool = False) -> str:
-    """Text that does nothing to a terminal, whoever wrote it: escapes, control characters, bidi marks and invisible
-    format characters are shown as what they are, such as \\x1b.
-
-    Args:
-        multiline: keep line feeds and tabs; else they are shown as well, so that no text can forge a line.
-    """
-    kept = JOINERS + ("\n\t" if multiline else "")
-    return "".join(c if c in kept or not _acts(c) else _shown(c) for c in text)
-
-
-def _acts(character: str) -> bool:
-    return unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
-
-
-def _shown(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
-
-
-def short(text: str, characters: int = MAX_TEXT) -> str:
-    """One inert line of at most so many characters, before what is shown for characters that are not inert."""
-    line = " ".join(text[: 8 * characters].split())
-    return inert(line if len(line) <= characters else line[: characters - 3] + "...")
 
 
 Lines = Iterator[tuple[Kind, str]]

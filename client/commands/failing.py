@@ -2,8 +2,8 @@
 
 from client.cases import CasesRefused
 from client.errors import ClientError
+from client.inert import inert
 from client.local import WorkerFailed
-from client.story import inert
 from longshift.contracts import InputRefused
 from worker.connection import NoServer
 from worker.dev_server import ServerFailed

@@ -22,8 +22,8 @@ from client.commands.session import (
     until_told,
 )
 from client.errors import ClientError
+from client.inert import inert
 from client.main import INTERRUPTED
-from client.story import inert
 from endpoints.config import OpenAIConfig
 from longshift.contracts import RunInput, RunResult
 from worker.connection import NoServer

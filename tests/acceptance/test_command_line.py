@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from client.inert import inert
 from client.main import COMMANDS
 from client.main import longshift as command_line
-from client.story import inert
 from tests.acceptance.commands import LONGSHIFT, PATIENCE, Ended, clean_environment, longshift
 
 CONFIG = """

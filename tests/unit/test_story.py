@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.story import Failure, Happening, Story, inert, short
+from client.inert import inert, short
+from client.story import Failure, Happening, Story
 from longshift import contracts
 from longshift.agent import AgentSpec
 from longshift.chain import Head
