@@ -9,14 +9,29 @@ from longshift.contracts import CallModel, CloseRun, RunSpec, RunTool
 from longshift.messages import AssistantMessage, Message, ToolCall
 from longshift.tools import Kind
 from longshift.turns import ModelFailure, Turn
-from store import calls, runs, transcripts
-from store.calls import Answered, Begun, Failed, Fresh, Lost, Observed
+from store import calls, ledger, runs, tool_calls, transcripts
+from store.calls import Answered, Failed, Found, Fresh, Lost
 from store.engine import Database, open_database
+from store.ledger import Begun, Fenced, Standing
 from store.migrations import upgrade
 from store.tables import DecisionRow, ModelCallRow, RunRow, ToolCallRow
+from store.tool_calls import Observed
 from store.transcripts import Difference, StoredMessage, TranscriptCache
 
-__all__ = ["Answered", "Begun", "Difference", "Failed", "Fresh", "Journal", "Lost", "Observed", "StoredMessage"]
+__all__ = [
+    "Answered",
+    "Begun",
+    "Difference",
+    "Failed",
+    "Fenced",
+    "Found",
+    "Fresh",
+    "Journal",
+    "Lost",
+    "Observed",
+    "Standing",
+    "StoredMessage",
+]
 
 KNOWN_SPECS = 256
 """Specifications of runs that a journal keeps in memory; a worker has fewer runs at work."""
@@ -86,7 +101,7 @@ class Journal:
 
     # Model calls.
 
-    async def begin_model_call(self, request: CallModel, sender: str, now: float) -> Begun:
+    async def begin_model_call(self, request: CallModel, sender: str, now: float) -> Found:
         """Append what is new in `request` to the transcript and the decisions, prove that the chain ends at its
         head, and enter the call as sent by `sender` (a worker and its attempt).
 
@@ -114,32 +129,68 @@ class Journal:
 
     async def tool_call(self, run_id: str, model_call: int, position: int) -> ToolCall:
         """A call as the model made it, with arguments that were too large for the history."""
-        return await self._database.read(lambda c: calls.tool_call(c, run_id, model_call, position))
+        return await self._database.read(lambda c: tool_calls.tool_call(c, run_id, model_call, position))
 
     async def observation(self, run_id: str, model_call: int, position: int) -> Observed | None:
         """What the call at a place in a stored turn brought, where it is settled."""
-        return await self._database.read(lambda c: calls.observation(c, run_id, model_call, position))
+        return await self._database.read(lambda c: tool_calls.observation(c, run_id, model_call, position))
 
     async def stored_observation(self, request: RunTool) -> Observed | None:
         """What this very call brought, where it is settled."""
-        return await self._database.read(lambda c: calls.stored_observation(c, request))
-
-    async def begin_tool_call(self, request: RunTool, kind: Kind, attempt: str, now: float) -> bool:
-        """Enter a call as started by `attempt` (a worker and its attempt), before its handler runs. Returns False
-        where its key (run, model call, position, call id) has a row: then nothing may be run. Reads need no such
-        row."""
-        return await self._database.write(lambda c: calls.begin_tool_call(c, request, kind, attempt, now))
+        return await self._database.read(lambda c: tool_calls.stored_observation(c, request))
 
     async def settle_tool_call(
         self, request: RunTool, kind: Kind, attempt: str, observed: Observed, started: float, now: float
     ) -> Observed:
         """Enter what a call brought, unless it is settled already. Returns what stands then: tell the workflow that.
 
-        A call that was not entered as started is entered here, with its attempt and when it `started`.
+        A read, which was not entered as started, is entered here, with its attempt and when it `started`. An effect
+        may be settled by any dispatch of it that was begun, also after another one was: they did the same operation.
+
+        An outcome of an effect that is fenced is a JournalMismatch: no handler of it was allowed to run.
         """
         return await self._database.write(
-            lambda c: calls.settle_tool_call(c, request, kind, attempt, observed, started, now)
+            lambda c: tool_calls.settle_tool_call(c, request, kind, attempt, observed, started, now)
         )
+
+    # Effects: one row each, under the key (run, model call, position, call id); `dispatch` is its fence.
+
+    async def begin_effect(self, request: RunTool, attempt: str, now: float, *, again: bool) -> bool:
+        """Enter a dispatch as started by `attempt` (a worker and its attempt), before its handler runs. Returns
+        False, and changes nothing, where the handler must not run.
+
+        It may where the effect has no row, or was given up under a lower dispatch. With `again`, for a tool that may
+        be called again with the same operation id, also where a lower dispatch was begun and is not settled. Never
+        where it is settled, this dispatch or a higher one was begun or given up, or the key belongs to another call.
+        """
+        return await self._database.write(lambda c: ledger.begin_effect(c, request, attempt, now, again=again))
+
+    async def begin_tool_call(self, request: RunTool, kind: Kind, attempt: str, now: float) -> bool:
+        """`begin_effect` under its older name."""
+        return await self.begin_effect(request, attempt, now, again=False)
+
+    async def leave_unknown(self, request: RunTool, now: float, why: str) -> None:
+        """Enter that the handler of this very dispatch is over and cannot say what came of it; `why`, in words.
+        Changes nothing where the effect is settled, or another dispatch of it was begun or fenced."""
+        await self._database.write(lambda c: ledger.leave_unknown(c, request, now, why))
+
+    async def settle_effect(self, request: RunTool, now: float) -> Standing:
+        """Find out what came of a dispatch whose outcome did not reach the workflow, and fence it: from now on neither
+        it nor a lower one can begin.
+
+        Observed: it is settled. Fenced: it was not run; the next dispatch needs a number above the fence's. Begun: it
+        was begun, and its handler either may still run or is over, its outcome unknown.
+
+        A key that belongs to another call is a JournalMismatch.
+        """
+        return await self._database.write(lambda c: ledger.settle_effect(c, request, now))
+
+    async def resolve_effect(self, request: RunTool, observed: Observed, now: float) -> Observed:
+        """Enter what a person says came of an effect, unless it is settled already. Returns what stands then.
+
+        An effect that is fenced, which was surely not run, or a key that belongs to another call is a JournalMismatch.
+        """
+        return await self._database.write(lambda c: ledger.resolve_effect(c, request, observed, now))
 
     # For people, and for what people look with.
 

@@ -18,7 +18,7 @@ from longshift.recording import record
 from longshift.status import Status
 from longshift.tools import Kind
 from longshift.turns import Turn, Usage
-from store.journal import Begun, Fresh, Journal, Observed
+from store.journal import Found, Fresh, Journal, Observed
 
 SPEC = RunSpec(
     agent=AgentSpec(name="shop", system="Mind the shop."),
@@ -92,7 +92,7 @@ class Shift:
             estimate=7,
         )
 
-    async def begin(self, request: CallModel) -> Begun:
+    async def begin(self, request: CallModel) -> Found:
         self.now += 1
         return await self.journal.begin_model_call(request, "worker-1", self.now)
 
@@ -119,7 +119,7 @@ class Shift:
         self.now += 1
         request = self.dispatch(position, asked)
         if kind == "effect":
-            assert await self.journal.begin_tool_call(request, kind, "worker-1", self.now)
+            assert await self.journal.begin_effect(request, "worker-1", self.now, again=False)
         told = await self.journal.settle_tool_call(
             request, kind, "worker-1", Observed(tool_message(asked, content), 12, False), self.now, self.now
         )

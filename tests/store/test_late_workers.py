@@ -175,7 +175,7 @@ async def test_an_effect_outlives_a_reset_and_is_not_begun_again(shift: Shift, j
     reset.say("Order some.")
     await reset.turn("I order.", order)
     request = reset.dispatch(0, order)
-    assert not await journal.begin_tool_call(request, "effect", "worker-1", 2000.0)
+    assert not await journal.begin_effect(request, "worker-1", 2000.0, again=False)
     stored = await journal.stored_observation(request)
     assert stored is not None
     assert stored.observation.content == '{"ok":true,"value":"ordered"}'

@@ -1,0 +1,104 @@
+"""The ledger of effects: one row for each, under the key of its call, with the fence that makes it happen at most once.
+Functions of one transaction, of one statement wherever two workers could come between.
+
+    no row   -> started    a dispatch begins; its handler runs once this is committed
+    no row   -> fenced     the dispatch was given up: it never began, and neither it nor a lower one ever will
+    fenced   -> started    by a higher dispatch only
+    started  -> unknown    the handler is over and cannot say what came of it
+    started, unknown -> started    by a higher dispatch, and only of a tool that may be called again (idempotent)
+    started, unknown -> settled    by the handler, or by a person's word; what is settled stays as it is
+
+A row that was started is never fenced, and so a fenced effect was never run.
+"""
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, bindparam, update
+
+from longshift.contracts import RunTool
+from longshift.messages import arguments_digest
+from store.tables import TOOL_CALLS
+from store.tool_calls import AT_PLACE, OUTCOME, Observed, observed_in, place, settle, tool_row, upsert, written
+
+A_PERSON = "a person"
+"""Who entered an outcome that a person told."""
+
+
+@dataclass(frozen=True)
+class Fenced:
+    """The effect was not run, and never will be under this dispatch or a lower one."""
+
+    dispatch: int
+
+
+@dataclass(frozen=True)
+class Begun:
+    """The effect was begun, and nothing is settled."""
+
+    dispatch: int
+    """No dispatch up to this one can begin any more."""
+    started_at: float
+    """Seconds since the epoch: when the latest handler began."""
+    over: bool
+    """Its handler is over: nothing more will come from it."""
+    why: str | None = None
+    """Where it is over: why its outcome is unknown, in words."""
+
+
+Standing = Observed | Fenced | Begun
+"""What `settle_effect` finds."""
+
+_ENTERED = ("state", "dispatch", "attempt", "started_at", "settled_at", "note")
+_BEGIN = upsert(*_ENTERED, states=("fenced",), newer=True)
+_BEGIN_AGAIN = upsert(*_ENTERED, states=("fenced", "started", "unknown"), newer=True)
+# The number of a begun effect rises, too: a dispatch of it that was lost before it began must not begin late either.
+_FENCE = upsert("dispatch", states=("fenced", "started", "unknown"), newer=True)
+_RESOLVE = upsert(*OUTCOME, "attempt", states=("started", "unknown"))
+_LEAVE = update(TOOL_CALLS).where(
+    *AT_PLACE,
+    TOOL_CALLS.c.name == bindparam("tool"),
+    TOOL_CALLS.c.arguments_sha256 == bindparam("arguments"),
+    TOOL_CALLS.c.state == "started",
+    TOOL_CALLS.c.dispatch == bindparam("under"),
+)
+
+
+def begin_effect(connection: Connection, request: RunTool, attempt: str, now: float, *, again: bool) -> bool:
+    """Enter a dispatch as started. Returns False, and changes nothing, where it must not run."""
+    row = tool_row(request, "effect", attempt, now) | {"state": "started"}
+    statement = (_BEGIN_AGAIN if again else _BEGIN)[connection.dialect.name]
+    return connection.execute(statement, row).one_or_none() is not None
+
+
+def leave_unknown(connection: Connection, request: RunTool, now: float, why: str) -> None:
+    """Enter that the handler of this dispatch is over; where another dispatch was begun since, that one may still
+    say what came of it."""
+    call = {"tool": request.call.name, "arguments": arguments_digest(request.call)}
+    where = place(request) | call | {"under": request.dispatch}
+    connection.execute(_LEAVE, where | {"state": "unknown", "note": why, "settled_at": now})
+
+
+def settle_effect(connection: Connection, request: RunTool, now: float) -> Standing:
+    """Fence a dispatch that was given up, unless the effect was begun. Returns what stands then.
+
+    Raises JournalMismatch where the key belongs to another call.
+    """
+    row = written(connection, _FENCE, request, tool_row(request, "effect", "", now) | {"state": "fenced"})
+    match row.state:
+        case "settled":
+            return observed_in(row)
+        case "fenced":
+            return Fenced(row.dispatch)
+        case _:
+            return Begun(row.dispatch, row.started_at, row.state == "unknown", row.note)
+
+
+def resolve_effect(connection: Connection, request: RunTool, observed: Observed, now: float) -> Observed:
+    """Enter a person's word on an effect, or keep what is settled. Returns what stands then.
+
+    An effect without a row, which a journal that was away could not be asked about, is settled too: then no late
+    worker can begin it.
+
+    Raises JournalMismatch where the key belongs to another call, or to an effect that was given up before it began.
+    """
+    return settle(connection, _RESOLVE, request, tool_row(request, "effect", A_PERSON, now), observed, now)
