@@ -2,14 +2,16 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Annotated, Any, cast, get_type_hints
+from typing import Annotated, Any, Protocol, cast, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, PydanticUserError, create_model
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, PydanticUserError, ValidationError, create_model
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
+
+from longshift import jsontext
 
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=())
 """No coercion, no unknown argument, finite numbers."""
@@ -19,6 +21,11 @@ NAMES_OF_SCHEMAS = frozenset({"properties", "$defs"})
 PLAIN_VALUES = frozenset({"default", "const", "enum", "examples", "required"})
 """JSON schema keywords whose value is data, not a schema."""
 
+MAX_PLACE = 120
+"""Characters of the path to a bad argument that an error shows."""
+MAX_SHOWN = 60
+"""Characters of a bad value that an error shows."""
+
 SECTION = re.compile(r"(?:Args|Arguments|Parameters):\s*")
 ENTRY = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)")
 
@@ -27,8 +34,27 @@ class SignatureRefused(TypeError):
     """A parameter cannot be an argument of a tool; the text names it and the remedy."""
 
 
+class BadArguments(ValueError):
+    """The arguments of a call do not fit. `problems` has a text for each: where, what was expected, what was given."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(problems))
+
+
+class Arguments(Protocol):
+    """How the arguments of a call become those of a tool's handler."""
+
+    @property
+    def context(self) -> str | None:
+        """The handler's parameter that is given the call's context."""
+
+    def read(self, text: str) -> dict[str, Any]:
+        """The handler's keyword arguments for the arguments object that the JSON text holds. Raises BadArguments."""
+
+
 @dataclass(frozen=True)
-class Arguments:
+class Signature:
     """How the arguments of one function are read."""
 
     model: type[BaseModel]
@@ -42,18 +68,49 @@ class Arguments:
     def read(self, text: str) -> dict[str, Any]:
         """The Python values of the arguments that the JSON text gives.
 
-        Raises pydantic's ValidationError.
+        Raises BadArguments.
         """
-        # Given here, `strict` and `extra` hold for nested models too, whatever these say themselves.
-        read = self.model.model_validate_json(text, strict=True, extra="forbid")
+        try:
+            # Given here, `strict` and `extra` hold for nested models too, whatever these say themselves.
+            read = self.model.model_validate_json(text, strict=True, extra="forbid")
+        except ValidationError as error:
+            found = error.errors(include_url=False, include_context=False)
+            raise BadArguments([self._problem(details) for details in found]) from None
         return {
             cast(str, info.alias): getattr(read, field)
             for field, info in self.model.model_fields.items()
             if field in read.model_fields_set
         }
 
+    def _problem(self, details: Any) -> str:
+        """One bad argument in words: where it is, what was expected and what was given."""
+        place = ".".join(str(part) for part in details["loc"])[:MAX_PLACE] or "the arguments"
+        properties = cast("dict[str, dict[str, JsonValue]]", self.schema["properties"])
+        match details["type"]:
+            case "missing":
+                expected = properties.get(place, {}).get("type")
+                return f"{place}: is missing" + (f", must be of type {expected}" if expected else "")
+            case "extra_forbidden" if len(details["loc"]) == 1:
+                return f"{place}: is no argument of it; the arguments are: {', '.join(properties) or 'none'}"
+            case "extra_forbidden":
+                return f"{place}: is not expected here"
+            case "value_error" | "assertion_error":
+                return f"{place}: {details['msg'].partition(', ')[2]}"
+            case _:
+                rule = details["msg"].replace("Input should", "must", 1)
+                return f"{place}: {rule}, not {shown(details['input'])}"
 
-def read_signature(function: Callable[..., Any], context_type: type) -> Arguments:
+
+def shown(value: object) -> str:
+    """A bad value in an error: its JSON, cut short."""
+    try:
+        text = jsontext.canonical(value)
+    except (TypeError, ValueError):
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
+
+
+def read_signature(function: Callable[..., Any], context_type: type) -> Signature:
     """How to read arguments for `function`.
 
     Args:
@@ -85,7 +142,7 @@ def read_signature(function: Callable[..., Any], context_type: type) -> Argument
         default = ... if parameter.default is parameter.empty else parameter.default
         fields[f"argument_{len(fields)}"] = (_described(types[name], name, documented.get(name)), default)
     model = _build(fields)
-    return Arguments(model, _closed_schema(model), context)
+    return Signature(model, _closed_schema(model), context)
 
 
 def describe(function: Callable[..., Any]) -> str:

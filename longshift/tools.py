@@ -5,6 +5,7 @@ What a tool may raise, and what the run makes of it:
     ToolError               an error observation; its text reaches the model as it stands
     ├── ToolRefused         recoverable: the model reads why and goes on
     │   ├── ToolNotFound        no such record
+    │   ├── ToolChanged         no longer the tool that the run started with
     │   └── ArgumentsRefused    raised before the handler: the arguments do not fit the schema
     ├── ToolTransient       may pass: a read is tried again, an effect never; an effect did surely not happen
     ├── ToolOutcomeUnknown  an effect may or may not have happened
@@ -18,14 +19,14 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, ParamSpec, TypeVar, cast, get_args, overload
+from typing import Any, ClassVar, Generic, Literal, ParamSpec, TypeVar, get_args, overload
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import Field, JsonValue
 
 from longshift import jsontext
 from longshift.messages import Payload, usual
 from longshift.questions import ApprovalRule
-from longshift.signatures import Arguments, SignatureRefused, describe, read_signature
+from longshift.signatures import Arguments, BadArguments, SignatureRefused, describe, read_signature
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -60,6 +61,8 @@ class ToolSpec(Payload):
     outside does it once."""
     needs_approval: bool | ApprovalRule = Field(False, exclude_if=usual(False))
     """Whether a person must approve the effect first: always, never, or by its arguments."""
+    definition_sha256: str = Field("", exclude_if=usual(""))
+    """Of a tool that another program offers: the digest of what that said of it, so that a change is noticed."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,12 @@ class ArgumentsRefused(ToolRefused):
     """The arguments do not fit the tool's schema; the text names each bad one and what was expected."""
 
     kind = "invalid_arguments"
+
+
+class ToolChanged(ToolRefused):
+    """The tool is no longer the one that the run started with, and was not run."""
+
+    kind = "tool_changed"
 
 
 class ToolTransient(ToolError):
@@ -161,8 +170,8 @@ class Tool(Generic[P, R]):
             raise ArgumentsRefused(f"{self.spec.name} did not run: the arguments are not JSON: {error}") from None
         try:
             return self.arguments.read(text)
-        except ValidationError as error:
-            problems = [_problem(self, details) for details in error.errors(include_url=False, include_context=False)]
+        except BadArguments as bad:
+            problems = list(bad.problems)
         more = [f"and {len(problems) - MAX_PROBLEMS} more"] if len(problems) > MAX_PROBLEMS else []
         raise ArgumentsRefused(f"{self.spec.name} did not run: {'; '.join(problems[:MAX_PROBLEMS] + more)}")
 
@@ -278,30 +287,3 @@ def _check_effect_options(name: str, kind: str, idempotent: bool, needs_approval
             raise DeclarationRefused(f"tool {name}: the approval rule names no argument")
         if needs_approval.above is None and needs_approval.not_in is None:
             raise DeclarationRefused(f"tool {name}: give the approval rule an `above` or a `not_in`")
-
-
-def _problem(tool: Tool[..., Any], details: Any) -> str:
-    """One bad argument in words: where it is, what was expected and what was given."""
-    place = ".".join(str(part) for part in details["loc"])[:120] or "the arguments"
-    properties = cast("dict[str, dict[str, JsonValue]]", tool.spec.parameters["properties"])
-    match details["type"]:
-        case "missing":
-            expected = properties.get(place, {}).get("type")
-            return f"{place}: is missing" + (f", must be of type {expected}" if expected else "")
-        case "extra_forbidden" if len(details["loc"]) == 1:
-            return f"{place}: is no argument of it; the arguments are: {', '.join(properties) or 'none'}"
-        case "extra_forbidden":
-            return f"{place}: is not expected here"
-        case "value_error" | "assertion_error":
-            return f"{place}: {details['msg'].partition(', ')[2]}"
-        case _:
-            rule = details["msg"].replace("Input should", "must", 1)
-            return f"{place}: {rule}, not {_shown(details['input'])}"
-
-
-def _shown(value: object) -> str:
-    try:
-        text = jsontext.canonical(value)
-    except (TypeError, ValueError):
-        text = f"a {type(value).__name__}"
-    return text if len(text) <= 60 else text[:57] + "..."
