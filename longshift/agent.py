@@ -51,6 +51,8 @@ class Agent(BaseModel):
     endpoint: str
     """Name of an endpoint in the worker's configuration, unless a run names another."""
     tools: tuple[InstanceOf[Tool[..., Any]], ...] = ()
+    mcp_servers: tuple[str, ...] = ()
+    """Names of MCP servers in the worker's configuration, whose allowed tools it has too."""
     limits: Annotated[Limits, BeforeValidator(_limits)] = Limits()
     """Limits of its runs, or a mapping of those that differ from the defaults."""
     unknown_tool: UnknownTool = "recoverable"
@@ -70,6 +72,14 @@ class Agent(BaseModel):
         if not endpoint.strip():
             raise ValueError("is blank; name an endpoint of the worker's configuration")
         return endpoint
+
+    @field_validator("mcp_servers")
+    @classmethod
+    def _each_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"names {name[:80]} twice; leave one out")
+        return names
 
     @field_validator("system")
     @classmethod

@@ -50,6 +50,8 @@ TOOL_BROKE = "ToolBroke"
 """Failure type of a fault of Longshift's own while it ran a tool."""
 JOURNAL_AWAY = "JournalUnavailable"
 """Failure type of work that the journal's absence kept from being begun."""
+TOOLS_AWAY = "ToolsUnavailable"
+"""Failure type of a run that waits for a server of its tools before it can begin."""
 JOURNAL_DIFFERS = "JournalMismatch"
 """Failure type of a journal that does not hold what the workflow carries."""
 NOT_RUN = (TOOL_MISSING, JOURNAL_AWAY, "NotFoundError")
@@ -138,6 +140,17 @@ class EndpointFacts(Payload):
     timeout_seconds: float
 
 
+class ToolServer(Payload):
+    """A server of tools as it was when the run started."""
+
+    name: str
+    """Its name in the worker's configuration."""
+    version: str = ""
+    """What it says of its own name and version."""
+    tools_sha256: str
+    """Digest of all the tools that it offered, allowed or not."""
+
+
 class OpenRun(Payload):
     """Request of `open_run`: resolve the agent, begin the journal."""
 
@@ -157,6 +170,8 @@ class RunSpec(Payload):
     """After so long without a sign of life a worker counts as dead."""
     notes: tuple[str, ...] = ()
     """What a person should know at the start, such as a budget that can never bind."""
+    tool_servers: tuple[ToolServer, ...] = Field((), exclude_if=usual(()))
+    """Where tools of the agent's come from that no function of the worker is."""
 
 
 class OpenedRun(Payload):
