@@ -38,12 +38,15 @@ FILE_VARIABLE = PREFIX + "CONFIG"
 """Names the file, where none is given on the command line."""
 SHOP_TURNS = Path(__file__).resolve().parents[1] / "examples" / "shop" / "turns.json"
 """The authored turns of the opening shift, beside this package in a checkout and in a wheel alike."""
+BUYER_TURNS = SHOP_TURNS.with_name("buyer_turns.json")
+"""The authored turns of a shift that orders."""
 BUILT_IN: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "endpoints": {
         "authored": {"kind": "replay", "file": str(SHOP_TURNS)},
         "unhurried": {"kind": "replay", "file": str(SHOP_TURNS), "delay_seconds": "20"},
+        "authored-orders": {"kind": "replay", "file": str(BUYER_TURNS)},
     },
-    "agents": {"shop": {"use": "examples.shop.agent:agent"}},
+    "agents": {"shop": {"use": "examples.shop.agent:agent"}, "buyer": {"use": "examples.shop.agent:buyer"}},
 }
 """What is known without any file, and stays known beside one; a section of the same name replaces it whole."""
 

@@ -1,7 +1,7 @@
-"""The shop's agent."""
+"""The shop's agents: one that drafts, and one that also buys."""
 
-from examples.shop.tools import draft_order, list_stock, product
-from longshift import Agent
+from examples.shop.tools import draft_order, list_stock, place_order, product
+from longshift import Agent, Limits
 
 agent = Agent(
     name="shop",
@@ -9,3 +9,12 @@ agent = Agent(
     endpoint="authored",
     tools=(list_stock, product, draft_order),
 )
+
+buyer = Agent(
+    name="buyer",
+    system="Order what the shop needs with the tools. Each order buys, and a person approves it first.",
+    endpoint="authored-orders",
+    tools=(list_stock, draft_order, place_order),
+    limits=Limits(seconds=86_400.0),
+)
+"""The agent that orders from the supplier. Its shift has a day, since it waits for a person."""

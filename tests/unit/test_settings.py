@@ -70,7 +70,7 @@ def test_a_whole_section_can_stand_in_one_variable_as_json() -> None:
 def test_what_a_file_adds_stands_beside_the_shop_and_the_same_name_replaces_it() -> None:
     write('[agents.writer]\nsystem = "Write."\nendpoint = "authored"\nlimits = {model_calls = 3}\n')
     settings = load_settings(environ={})
-    assert sorted(settings.agents) == ["shop", "writer"]
+    assert sorted(settings.agents) == ["buyer", "shop", "writer"]
     assert isinstance(settings.agents["writer"], DeclaredAgent)
 
     write('[agents.shop]\nsystem = "Mine."\nendpoint = "authored"\n')
@@ -182,7 +182,7 @@ OPENAI = '[endpoints.local]\nkind = "openai"\nurl = "http://127.0.0.1:1/v1"\nmod
         ),
         ('[journal]\nurl = "file.db"', "longshift.toml: journal.url: must begin with sqlite:/// or postgresql://"),
         ('[journal]\nurl = " "', "longshift.toml: journal.url: "),
-        ('default_agent = "sho"', "longshift.toml: default_agent: is no agent here; the agents are shop"),
+        ('default_agent = "sho"', "longshift.toml: default_agent: is no agent here; the agents are buyer, shop"),
     ],
 )
 def test_a_mistake_in_the_file_names_file_key_and_remedy(text: str, told: str) -> None:
