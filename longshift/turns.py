@@ -55,6 +55,7 @@ FailureKind = Literal[
     "missing_key",  # the environment variable that holds the key is not set on this worker
     "lost",  # sent by a worker that died before it recorded an answer
     "journal",  # the journal could not be read or written, or differs from what the workflow carries
+    "fund",  # refused before it was sent: the run's fund has too little left; the call was never admitted
     "internal",  # an error of Longshift's own, or an unknown one
 ]
 

@@ -2,6 +2,7 @@
 
 JournalError
 |-- JournalUnavailable   it cannot be reached, read or written now; the message names the remedy
+|-- FundRefused          a fund has too little left, or is not there; the message names the remedy
 `-- JournalMismatch      what it holds is not what the workflow says it must hold; trying again does not help
 """
 
@@ -17,3 +18,8 @@ class JournalUnavailable(JournalError):
 
 class JournalMismatch(JournalError):
     """The journal and the workflow disagree about a run. Final; the message names the run and the row."""
+
+
+class FundRefused(JournalError):
+    """A fund has too little left for what is asked, or there is no such fund. Nothing was changed; the message names
+    the fund, the figures and the remedy."""

@@ -131,6 +131,28 @@ class ModelCallRow(SQLModel, table=True):
     """The worker and attempt that sent it."""
     started_at: float
     ended_at: float | None = None
+    fund: str | None = Field(default=None, sa_type=Words)
+    """Name of the fund that pays for it."""
+    reserved: int | None = Field(default=None, sa_type=Amount)
+    """Micro-USD that the fund holds for it until its cost is known, or for good where it never is; 0 once it is known
+    that it reached no model."""
+
+
+class FundRow(SQLModel, table=True):
+    """A budget that many runs draw on. Its sums are those of the calls it paid for, also of those that a reset has
+    removed since: money spent stays spent."""
+
+    __tablename__ = "funds"
+
+    name: str = Field(primary_key=True, sa_type=Words)
+    budget: int = Field(sa_type=Amount)
+    """Micro-USD, as the next two."""
+    spent: int = Field(sa_type=Amount)
+    """What calls cost whose cost is known."""
+    reserved: int = Field(sa_type=Amount)
+    """What is held for calls whose cost is not known."""
+    latest_raise: str | None = Field(default=None, sa_type=Words)
+    """Request id of the latest raise, so that one that is sent again counts once."""
 
 
 class ToolCallRow(SQLModel, table=True):
@@ -164,6 +186,7 @@ class ToolCallRow(SQLModel, table=True):
     started_at: float
     """Also of a fence: when it was written."""
     settled_at: float | None = None
+    """Or left unknown."""
 
 
 class DecisionRow(SQLModel, table=True):
@@ -190,4 +213,5 @@ RUNS = _table(RunRow)
 MESSAGES = _table(MessageRow)
 MODEL_CALLS = _table(ModelCallRow)
 TOOL_CALLS = _table(ToolCallRow)
+FUNDS = _table(FundRow)
 DECISIONS = _table(DecisionRow)
