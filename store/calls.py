@@ -10,11 +10,14 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
 from longshift.contracts import CallModel
+from longshift.funds import NEVER_SENT
 from longshift.jsontext import canonical
 from longshift.messages import AssistantMessage, text_of
 from longshift.recording import record
 from longshift.turns import ModelFailure, Turn, Usage
+from store import funds
 from store.confirming import Confirmed, append, confirm, decide, lock_run, rewrite
+from store.funds import Draw
 from store.tables import MODEL_CALLS, RUNS
 from store.tool_calls import Observed as Observed
 
@@ -57,20 +60,32 @@ _CALLS_FROM = (
 _SEND = insert(MODEL_CALLS)
 _OPEN = {"closed_at": None, "status": None, "detail": None, "result": None}
 _MOVE = update(RUNS).where(RUNS.c.run_id == bindparam("run"))
-_SETTLE_SENT = update(MODEL_CALLS).where(
-    MODEL_CALLS.c.run_id == bindparam("run"),
-    MODEL_CALLS.c.number == bindparam("call"),
-    MODEL_CALLS.c.context_digest == bindparam("context"),
-    MODEL_CALLS.c.state == "sent",
+_SETTLE_SENT = (
+    update(MODEL_CALLS)
+    .where(
+        MODEL_CALLS.c.run_id == bindparam("run"),
+        MODEL_CALLS.c.number == bindparam("call"),
+        MODEL_CALLS.c.context_digest == bindparam("context"),
+        MODEL_CALLS.c.state == "sent",
+    )
+    .returning(MODEL_CALLS.c.fund, MODEL_CALLS.c.reserved)
+)
+_RELEASE = (
+    update(MODEL_CALLS)
+    .where(MODEL_CALLS.c.run_id == bindparam("run"), MODEL_CALLS.c.number == bindparam("call"))
+    .values(reserved=0)
 )
 
 
 def begin_model_call(
-    connection: Connection, request: CallModel, sender: str, now: float
+    connection: Connection, request: CallModel, sender: str, now: float, draw: Draw | None
 ) -> tuple[Found, Confirmed | None]:
-    """Append what is new, then enter the call as sent; or tell what came of it before.
+    """Append what is new, then enter the call as sent and let its fund hold what it may cost; or tell what came of it
+    before.
 
     Returns beside it, for a fresh call, what was appended.
+
+    Raises FundRefused, on which the transaction is rolled back: the call was never admitted.
     """
     run = lock_run(connection, request.run_id)
     standing = connection.execute(_CALLS_FROM, {"run": run.run_id, "from_number": request.number}).all()
@@ -92,7 +107,10 @@ def begin_model_call(
     append(connection, run, confirmed.rows)
     connection.execute(_MOVE, {"run": run.run_id, "length": request.head.length, "digest": request.head.digest} | _OPEN)
     decide(connection, run.run_id, request.decisions)
-    connection.execute(_SEND, _row(request, sender, now))
+    paid_by = {"fund": draw.fund, "reserved": draw.amount} if draw else {}
+    connection.execute(_SEND, _row(request, sender, now) | paid_by)
+    if draw:
+        funds.reserve(connection, draw)  # at the very end, since other runs wait for the fund's row until the commit
     return Fresh(), confirmed
 
 
@@ -111,12 +129,13 @@ def settle_model_call(
         "milliseconds": turn.milliseconds,
         "ended_at": now,
     }
-    return _settle_sent(connection, request, values)
+    return _settle_sent(connection, request, values, turn.cost)
 
 
 def fail_model_call(connection: Connection, request: CallModel, failure: ModelFailure, now: float) -> bool:
     """Enter the failure of a call that stands as sent. Returns whether it did."""
-    return _settle_sent(connection, request, _failed(failure, now))
+    never_sent = failure.cost is None and failure.kind in NEVER_SENT
+    return _settle_sent(connection, request, _failed(failure, now), failure.cost, never_sent=never_sent)
 
 
 def _outcome(connection: Connection, request: CallModel, row: Row[Any], now: float) -> Found:
@@ -173,6 +192,16 @@ def _failed(failure: ModelFailure, now: float) -> dict[str, Any]:
     }
 
 
-def _settle_sent(connection: Connection, request: CallModel, values: dict[str, Any]) -> bool:
-    where = {"run": request.run_id, "call": request.number, "context": request.head.digest}
-    return connection.execute(_SETTLE_SENT, where | values).rowcount == 1
+def _settle_sent(
+    connection: Connection, request: CallModel, values: dict[str, Any], cost: int | None, *, never_sent: bool = False
+) -> bool:
+    """Enter an outcome, and settle with the fund where the cost is known; else it goes on holding what it holds."""
+    where = {"run": request.run_id, "call": request.number}
+    row = connection.execute(_SETTLE_SENT, where | {"context": request.head.digest} | values).one_or_none()
+    if row is None:
+        return False
+    if row.fund is not None and (cost is not None or never_sent):
+        if never_sent:
+            connection.execute(_RELEASE, where)
+        funds.settle(connection, row.fund, row.reserved, cost or 0)
+    return True

@@ -6,12 +6,14 @@ from typing import Self
 
 from longshift.chain import Head
 from longshift.contracts import CallModel, CloseRun, RunSpec, RunTool
+from longshift.funds import Fund
 from longshift.messages import AssistantMessage, Message, ToolCall
 from longshift.tools import Kind
 from longshift.turns import ModelFailure, Turn
-from store import calls, ledger, runs, tool_calls, transcripts
+from store import calls, funds, ledger, runs, tool_calls, transcripts
 from store.calls import Answered, Failed, Found, Fresh, Lost
 from store.engine import Database, open_database
+from store.funds import Draw
 from store.ledger import Begun, Fenced, Standing
 from store.migrations import upgrade
 from store.tables import DecisionRow, ModelCallRow, RunRow, ToolCallRow
@@ -22,6 +24,7 @@ __all__ = [
     "Answered",
     "Begun",
     "Difference",
+    "Draw",
     "Failed",
     "Fenced",
     "Found",
@@ -101,7 +104,7 @@ class Journal:
 
     # Model calls.
 
-    async def begin_model_call(self, request: CallModel, sender: str, now: float) -> Found:
+    async def begin_model_call(self, request: CallModel, sender: str, now: float, draw: Draw | None = None) -> Found:
         """Append what is new in `request` to the transcript and the decisions, prove that the chain ends at its
         head, and enter the call as sent by `sender` (a worker and its attempt).
 
@@ -109,16 +112,24 @@ class Journal:
         nothing did, or that the run went on without it.
 
         Where a reset made the run go another way, what the journal holds of the old one from there on is replaced
-        (but for rows of effects), and the decision `journal_rewritten` says so.
+        (but for rows of effects), and the decision `journal_rewritten` says so. What a fund paid for it stays paid.
+
+        Args:
+            draw: what a fund holds from now on for a fresh call; none: no fund pays.
+
+        Raises store.errors.FundRefused, and changes nothing, where the fund has too little left.
         """
-        begun, appended = await self._database.write(lambda c: calls.begin_model_call(c, request, sender, now))
+        begun, appended = await self._database.write(lambda c: calls.begin_model_call(c, request, sender, now, draw))
         if appended is not None:
             self._transcripts.grow(request.run_id, appended, request.head)
         return begun
 
     async def settle_model_call(self, request: CallModel, reply: AssistantMessage, turn: Turn, now: float) -> bool:
         """Enter the reply, whole, of a call that was begun. Returns False, and changes nothing, where the call's
-        outcome stands already or its place is another's: then nobody may be told of this reply."""
+        outcome stands already or its place is another's: then nobody may be told of this reply.
+
+        A fund that holds money for the call is charged the turn's cost in its place; where no cost is known, it goes
+        on holding it."""
         return await self._database.write(lambda c: calls.settle_model_call(c, request, reply, turn, now))
 
     async def fail_model_call(self, request: CallModel, failure: ModelFailure, now: float) -> bool:
@@ -191,6 +202,24 @@ class Journal:
         An effect that is fenced, which was surely not run, or a key that belongs to another call is a JournalMismatch.
         """
         return await self._database.write(lambda c: ledger.resolve_effect(c, request, observed, now))
+
+    # Funds.
+
+    async def funds(self) -> list[Fund]:
+        """All funds, by name."""
+        return await self._database.read(funds.read_funds)
+
+    async def set_fund(self, name: str, budget: int) -> Fund:
+        """Give a fund a budget in micro-USD, and make it where there is none. Returns how it stands then; a budget
+        below what is used lets no further call begin."""
+        return await self._database.write(lambda c: funds.set_fund(c, name, budget))
+
+    async def raise_fund(self, name: str, amount: int, request_id: str) -> Fund:
+        """Add micro-USD to a fund's budget, once for each request id. Returns how it stands then.
+
+        Raises store.errors.FundRefused for an unknown fund, longshift.funds.AmountRefused for too large a budget.
+        """
+        return await self._database.write(lambda c: funds.raise_fund(c, name, amount, request_id))
 
     # For people, and for what people look with.
 
