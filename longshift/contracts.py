@@ -11,6 +11,7 @@ from pydantic_core import to_json
 from longshift import jsontext
 from longshift.agent import AgentSpec
 from longshift.chain import Head
+from longshift.funds import FundName
 from longshift.limits import MAX_PROBLEMS, Limits, LimitsRefused, cents, first_problems
 from longshift.messages import Message, Payload, ToolCall, Weight, usual
 from longshift.questions import Question
@@ -90,6 +91,8 @@ class RunInput(BaseModel):
     """Limits that differ from the agent's, by name."""
     endpoint: str | None = None
     """Name of an endpoint that the workers know, instead of the agent's."""
+    fund: FundName | None = None
+    """Name of a fund in the journal that pays for the model calls, instead of the agent's, if it has one."""
 
 
 def read_input(args: tuple[Any, ...]) -> RunInput:
@@ -170,6 +173,8 @@ class RunSpec(Payload):
     """After so long without a sign of life a worker counts as dead."""
     notes: tuple[str, ...] = ()
     """What a person should know at the start, such as a budget that can never bind."""
+    fund: str | None = Field(None, exclude_if=usual(None))
+    """Name of the fund that pays for its model calls, beside its own budget."""
     tool_servers: tuple[ToolServer, ...] = Field((), exclude_if=usual(()))
     """Where tools of the agent's come from that no function of the worker is."""
 
@@ -220,6 +225,8 @@ class CallModel(Payload):
     """Output tokens allowed."""
     estimate: int = Field(0, exclude_if=usual(0))
     """Micro-USD reserved for the call."""
+    context_bytes: int = Field(0, exclude_if=usual(0))
+    """Bytes of the JSON of transcript and tool schemas, in a run that a fund pays for: they bound what it may cost."""
     tools: bool = Field(True, exclude_if=usual(True))
     """False for a wrap-up: no tools are offered."""
 
@@ -337,6 +344,7 @@ class StateView(Payload):
     """What it asks a person, if it does: `approve`, `deny` or `resolve` answers it."""
     agent: str | None = None
     endpoint: str | None = None
+    fund: str | None = None
     model_calls: int = 0
     tool_calls: int = 0
     output_tokens: int = 0
