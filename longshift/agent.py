@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, InstanceOf, field_validator
 
 from longshift import jsontext
+from longshift.funds import FundName
 from longshift.limits import Limits
 from longshift.messages import Payload
 from longshift.tools import Tool, ToolSpec
@@ -58,6 +59,8 @@ class Agent(BaseModel):
     unknown_tool: UnknownTool = "recoverable"
     malformed_calls: MalformedCalls = "fail"
     unknown_outcome: UnknownOutcome = "ask"
+    fund: FundName | None = None
+    """Name of a fund in the journal that pays for the model calls of its runs, unless a run names another."""
 
     @field_validator("name")
     @classmethod

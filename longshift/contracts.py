@@ -91,7 +91,7 @@ class RunInput(BaseModel):
     """Limits that differ from the agent's, by name."""
     endpoint: str | None = None
     """Name of an endpoint that the workers know, instead of the agent's."""
-    fund: FundName | None = None
+    fund: FundName | None = Field(None, exclude_if=usual(None))
     """Name of a fund in the journal that pays for the model calls, instead of the agent's, if it has one."""
 
 
@@ -114,7 +114,7 @@ def read_input(args: tuple[Any, ...]) -> RunInput:
         given = RunInput.model_validate(args[0])
     except ValidationError as error:
         named = error.errors()[:MAX_PROBLEMS]
-        raise InputRefused({_place(e["loc"]): e["msg"][:200] for e in named}) from None
+        raise InputRefused({_place(e["loc"]): e["msg"].removeprefix("Value error, ")[:200] for e in named}) from None
     if (given.task is None) == (not given.messages):
         raise InputRefused({"task": "give either a task (text) or messages (a transcript to go on from), not both"})
     if given.task is not None and not given.task.strip():

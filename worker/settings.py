@@ -27,6 +27,7 @@ from pydantic import (
 from endpoints.config import EndpointConfig
 from longshift import jsontext
 from longshift.agent import MalformedCalls, UnknownTool
+from longshift.funds import FundName
 from longshift.limits import Limits
 from worker.problems import SettingsRefused, Sources, lines
 
@@ -108,6 +109,8 @@ class PythonAgent(Section):
     """`module:attribute` of a longshift.Agent."""
     endpoint: Words | None = None
     """Name of an endpoint, instead of the agent's own."""
+    fund: FundName | None = None
+    """Name of a fund, instead of the agent's own."""
 
 
 class DeclaredAgent(Section):
@@ -125,6 +128,8 @@ class DeclaredAgent(Section):
     """What a call of a tool that does not exist is: an error observation, or the end of the run."""
     malformed_calls: MalformedCalls = "fail"
     """What arguments that are no JSON object make of a turn: a failed model call, or an error observation."""
+    fund: FundName | None = None
+    """Name of a fund in the journal that pays for the model calls of its runs, unless a run names another."""
 
     @field_validator("limits")
     @classmethod
