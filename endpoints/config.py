@@ -204,6 +204,8 @@ class ReplayConfig(Configured):
     """The turns themselves."""
     timeout_seconds: Seconds | None = None
     """Seconds after which a turn that is held back counts as timed out; none: never."""
+    price: Price | None = None
+    """What its tokens are counted to cost, to rehearse a budget or a fund; without it a call costs the run's estimate."""
     delay_seconds: Annotated[float, BeforeValidator(_no_boolean), Field(ge=0, allow_inf_nan=False)] = 0
     """Seconds each turn is held back beside its own delay, as a model takes its time."""
 
@@ -216,6 +218,26 @@ class ReplayConfig(Configured):
 
 EndpointConfig = Annotated[OpenAIConfig | AnthropicConfig | ReplayConfig, Field(discriminator="kind")]
 """Any endpoint, told apart by `kind`."""
+
+
+TEMPLATE_TOKENS = 1024
+"""Input tokens a server may add to a request: the marks of its chat template and its own words on how to call tools, for
+which Anthropic counts up to 530. What it adds for each message is less than the JSON around that message."""
+
+
+def highest_cost(price: Price | None, *, context_bytes: int, allowed: int) -> int | None:
+    """The most that a call can be expected to cost, in micro-USD, rounded up; None where there is no price.
+
+    No token of a text is shorter than a byte: the tokenizers of today's models work on bytes, or fall back to them. So
+    the bytes of the context bound its tokens, three- or fourfold for English.
+
+    Args:
+        price: the operator's price, where there is one.
+        context_bytes: bytes of the JSON of transcript and tool schemas.
+        allowed: output tokens allowed in the reply.
+    """
+    most = Usage(input_tokens=context_bytes + TEMPLATE_TOKENS, output_tokens=allowed)
+    return cost(most, price, allowed=allowed, estimate=0)
 
 
 def cost(usage: Usage, price: Price | None, *, allowed: int, estimate: int) -> int | None:

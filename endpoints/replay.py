@@ -27,6 +27,7 @@ class ReplayEndpoint:
         """
         self._name = name
         self._timeout_seconds = config.timeout_seconds
+        self._price = config.price
         self._delay_seconds = config.delay_seconds
         self._turns = load_turns(config.file) if config.file is not None else config.turns or ()
         self._source = f"the file {config.file.name}" if config.file is not None else "its configuration"
@@ -46,7 +47,8 @@ class ReplayEndpoint:
             raise CallFailed(refused(self._name, turn.error.status, wait=turn.error.retry_after))
         calls = [RawCall(call.id, call.name, call.arguments) for call in turn.calls]
         raw = RawTurn(content=turn.content, calls=calls, stop_reason="tool_calls" if calls else "stop")
-        return judged(self._name, lambda: raw, read_usage(turn.output_tokens, turn.input_tokens), request)
+        usage = read_usage(turn.output_tokens, turn.input_tokens)
+        return judged(self._name, lambda: raw, usage, request, price=self._price)
 
     async def _hold_back(self, seconds: float) -> None:
         try:

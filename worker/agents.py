@@ -60,7 +60,8 @@ def _load(name: str, section: AgentSettings, sources: Sources, problems: list[st
             problems.append(sources.line(place, text))
         if not isinstance(base, Agent) or len(problems) > before:
             return None
-        given: dict[str, Any] = {**dict(base), "endpoint": section.endpoint or base.endpoint, "fund": section.fund or base.fund}
+        own = {"endpoint": section.endpoint or base.endpoint, "fund": section.fund or base.fund}
+        given: dict[str, Any] = {**dict(base), **own}
     else:
         tools = []
         for position, reference in enumerate(section.tools):

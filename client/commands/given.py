@@ -1,4 +1,4 @@
-"""Limits as people write them on a command line: `name=value`."""
+"""Limits, as people write them on a command line (`name=value`), and the names of funds."""
 
 from collections.abc import Sequence
 
@@ -6,6 +6,7 @@ import click
 from pydantic import JsonValue
 
 from longshift import jsontext
+from longshift.funds import usable_name
 from longshift.limits import Limits, LimitsRefused
 
 
@@ -16,6 +17,14 @@ class BadInput(click.ClickException):
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n       ".join(problems))
+
+
+def fund_name(_context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
+    """A fund's name, checked. Raises BadInput."""
+    try:
+        return None if name is None else usable_name(name)
+    except ValueError as error:
+        raise BadInput([f"{parameter.human_readable_name}: {error}"]) from None
 
 
 def read_limits(words: Sequence[str], current: Limits | None = None) -> dict[str, JsonValue]:

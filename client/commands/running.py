@@ -11,7 +11,7 @@ import click
 from pydantic import ValidationError
 
 from client import demo, show
-from client.commands.given import BadInput, read_limits
+from client.commands.given import BadInput, fund_name, read_limits
 from client.commands.session import (
     COMPLETED,
     ENDED_OTHERWISE,
@@ -38,7 +38,9 @@ def shift_options(function: Function) -> Function:
         json_option,
         click.option("--id", "run_id", metavar="ID", help="The shift's id; else one is made. An id is used once."),
         click.option("--endpoint", metavar="NAME", help="A configured endpoint, instead of the agent's own."),
-        click.option("--fund", metavar="NAME", help="A fund that pays for it; see: longshift funds."),
+        click.option(
+            "--fund", metavar="NAME", callback=fund_name, help="A fund that pays for it; see: longshift funds --help."
+        ),
         click.option("--limit", "limits", metavar="NAME=VALUE", multiple=True, help="A limit; may be given often."),
         click.option("--agent", metavar="NAME", help="A configured agent; else the configuration's default_agent."),
         click.argument("task"),
