@@ -1,0 +1,137 @@
+"""The workspace as a tree: its files listed, their lines searched. Both in a settled order, and neither without end."""
+
+import fnmatch
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import regex
+
+from longshift import ToolRefused
+from toolsets.workspace.paths import REGULAR, Place, Workspace
+
+HIDDEN = ".git"
+"""Left out: what git keeps there is no source, and much."""
+MAX_LEVELS = 40
+"""Levels of folders that are looked into."""
+MAX_ENTRIES = 1000
+"""Files and folders that one list names."""
+MAX_MATCHES = 200
+"""Lines that one search gives."""
+MAX_SHOWN = 300
+"""Characters of a line that a search gives."""
+MAX_LINE = 10_000
+"""Characters of a line that are searched."""
+MAX_SEARCHED = 4 * 1024 * 1024
+"""Bytes of a file that is searched; a larger one is left out."""
+MAX_PATTERN = 1000
+"""Characters of a pattern."""
+SECONDS = 10.0
+"""Seconds after which a list or a search gives what it has."""
+RECURSION = re.compile(r"\(\?(?:R|\d|&|P>)")
+"""A pattern that calls itself: it can take all memory before its time is up."""
+
+
+def list_files(workspace: Workspace, path: str, depth: int, pattern: str | None) -> dict[str, Any]:
+    """The files and folders below a folder, `depth` levels deep; with a pattern, only the files that it fits."""
+    until = time.monotonic() + SECONDS
+    entries: list[str] = []
+    for at, folders, files, _ in _walk(workspace, workspace.place(path), depth):
+        names = [*files, *(f"{name}/" for name in folders)] if pattern is None else files
+        found = (Place((*at.parts, name)) for name in sorted(names))
+        entries += [str(place) for place in found if _fits(place, pattern)]
+        if len(entries) > MAX_ENTRIES or time.monotonic() > until:
+            entries = entries[:MAX_ENTRIES]
+            return {"entries": entries, "note": f"only the first {len(entries)} are named; list one of the folders"}
+    return {"entries": entries}
+
+
+def search(workspace: Workspace, pattern: str, path: str, files: str | None, literal: bool) -> dict[str, Any]:
+    """The lines that a pattern is found in, of one file or of the files below a folder, as `path:line: text`."""
+    until = time.monotonic() + SECONDS
+    wanted = _compiled(pattern, literal)
+    matches: list[str] = []
+    notes: list[str] = []
+    left_out: list[Place] = []
+    try:
+        for place, lines in _texts(workspace, workspace.place(path), files, left_out):
+            for number, line in enumerate(lines, 1):
+                if wanted.search(line, pos=0, endpos=MAX_LINE, timeout=max(until - time.monotonic(), 1e-6)):
+                    matches.append(f"{place}:{number}: {line[:MAX_SHOWN]}{'...' if line[MAX_SHOWN:] else ''}")
+            if len(matches) > MAX_MATCHES:
+                notes.append(f"only the first {MAX_MATCHES} lines are given; search one folder, or for something rarer")
+                break
+    except (TimeoutError, MemoryError):
+        notes.append(f"given up after {SECONDS:g} s at {place}; take a simpler pattern, or search one folder")
+    if left_out:
+        notes.append(
+            f"left out as binary, unreadable or over {MAX_SEARCHED} bytes: {len(left_out)}, such as {left_out[0]}"
+        )
+    return {"matches": matches[:MAX_MATCHES]} | ({"note": "; ".join(notes)} if notes else {})
+
+
+def _compiled(pattern: str, literal: bool) -> "regex.Pattern[str]":
+    if not pattern or len(pattern) > MAX_PATTERN:
+        raise ToolRefused(f"pattern must have 1 to {MAX_PATTERN} characters")
+    if not literal and RECURSION.search(pattern):
+        raise ToolRefused("pattern calls itself, which is not taken; write it without (?R) and the like")
+    try:
+        return regex.compile(regex.escape(pattern) if literal else pattern)
+    except (regex.error, RecursionError, OverflowError) as error:
+        text = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise ToolRefused(f"pattern is no regular expression: {text}; set literal to search for it as it is") from None
+
+
+def _texts(
+    workspace: Workspace, place: Place, files: str | None, left_out: list[Place]
+) -> Iterator[tuple[Place, list[str]]]:
+    """The lines of each text file at or below a place; what cannot be searched is added to `left_out`."""
+    for at, _, names, folder in _walk(workspace, place, MAX_LEVELS):
+        for name in names:
+            found = Place((*at.parts, name))
+            if not _fits(found, files):
+                continue
+            data = _content(folder, name)
+            if data is None:
+                left_out.append(found)
+            else:
+                yield found, [line.removesuffix("\r") for line in data.decode("utf-8", "replace").split("\n")]
+
+
+def _content(folder: int, name: str) -> bytes | None:
+    """What a file holds; None where that is nothing to search. A link is nothing: its file is found where it lies."""
+    try:
+        if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            return b""
+        with os.fdopen(os.open(name, REGULAR, dir_fd=folder), "rb") as file:
+            data = file.read(MAX_SEARCHED + 1)
+    except OSError:
+        return None
+    return None if len(data) > MAX_SEARCHED or b"\0" in data else data
+
+
+def _walk(workspace: Workspace, place: Place, levels: int) -> Iterator[tuple[Place, list[str], list[str], int]]:
+    """Each folder at or below a place, from the top: where it is, the names of its folders and of its files in order,
+    and the folder itself, open. A file is given as its folder with it alone."""
+    if place.parts:
+        with place.told(), workspace.folder(place.parent) as folder:
+            if not stat.S_ISDIR(os.stat(place.parts[-1], dir_fd=folder, follow_symlinks=False).st_mode):
+                yield place.parent, [], [place.parts[-1]], folder
+                return
+    with place.told(), workspace.folder(place) as folder:
+        for where, folders, files, descriptor in os.fwalk(".", dir_fd=folder):
+            folders[:] = sorted(name for name in folders if name != HIDDEN)
+            below = where.split("/")[1:]
+            yield Place((*place.parts, *below)), list(folders), sorted(set(files) - {HIDDEN}), descriptor
+            if len(below) + 1 >= levels:
+                folders.clear()
+
+
+def _fits(place: Place, pattern: str | None) -> bool:
+    """Whether a file's name fits, or where the pattern has a slash its path."""
+    if pattern is None:
+        return True
+    return fnmatch.fnmatchcase(str(place) if "/" in pattern else place.parts[-1], pattern)
