@@ -8,12 +8,15 @@ from activities import failures
 from activities.heartbeat import heartbeating
 from activities.recorder import Recorder, milliseconds, sender
 from endpoints.base import Reply, Request
+from endpoints.config import highest_cost
 from longshift import contracts, jsontext
 from longshift.contracts import CalledModel, CallModel, RunSpec
+from longshift.funds import most
 from longshift.recording import record
 from longshift.turns import CallFailed, ModelFailure, Turn
 from store.calls import Answered, Failed, Lost
-from store.errors import JournalMismatch, JournalUnavailable
+from store.errors import FundRefused, JournalMismatch, JournalUnavailable
+from store.funds import Draw
 
 MARK_DIGITS = 6
 """Hex digits of the run's digest in a call id of ours, so that it differs from those of a transcript gone on from."""
@@ -27,12 +30,16 @@ class ModelCalls(Recorder):
         """Send one admitted model call, unless the journal knows that it was sent before."""
         with heartbeating():
             try:
-                begun = await self._journal.begin_model_call(request, sender(), time.time())
+                spec = await self._journal.spec(request.run_id)
+                draw = self._draw(request, spec)
+                begun = await self._journal.begin_model_call(request, sender(), time.time(), draw)
                 if isinstance(begun, Answered):
                     return CalledModel(turn=begun.turn)
                 if isinstance(begun, Failed | Lost):
                     raise failures.model_failed(begun.failure)
-                spec = await self._journal.spec(request.run_id)
+            except FundRefused as error:
+                failure = ModelFailure(kind="fund", message=str(error), transient=False)
+                raise failures.model_failed(failure) from None
             except JournalMismatch as error:
                 failure = ModelFailure(kind="journal", message=str(error), transient=False)
                 raise failures.model_failed(failure) from None
@@ -60,6 +67,18 @@ class ModelCalls(Recorder):
                 text = f"model call {request.number} was given up before its reply came; the reply is not used"
                 raise failures.model_failed(ModelFailure(kind="lost", message=text, transient=True))
             return CalledModel(turn=turn)
+
+    def _draw(self, request: CallModel, spec: RunSpec) -> Draw | None:
+        """What the call takes from the run's fund, if it has one, until its cost is known."""
+        if spec.fund is None:
+            return None
+        config = self._endpoint_configs.get(spec.endpoint.name)
+        # A workflow of a version that knew no fund tells no context: then its limit bounds it.
+        context = request.context_bytes or spec.agent.limits.context_bytes
+        highest = highest_cost(
+            config.price if config is not None else None, context_bytes=context, allowed=request.output_tokens
+        )
+        return Draw(spec.fund, most(request.estimate, highest))
 
     async def _send(self, request: CallModel, spec: RunSpec) -> Reply:
         name = spec.endpoint.name

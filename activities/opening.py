@@ -6,6 +6,7 @@ from endpoints.config import EndpointConfig, ServerConfig
 from longshift.agent import Agent
 from longshift.contracts import EndpointFacts, InputRefused, RunInput, RunSpec
 from longshift.episode import validate_episode
+from longshift.funds import UNCOUNTED
 from longshift.messages import Message, SystemMessage, UserMessage
 
 UNTIMED_SECONDS = 3600.0
@@ -17,7 +18,7 @@ def resolve(
 ) -> RunSpec:
     """What the run works with.
 
-    Raises InputRefused for a name that this worker does not know.
+    Raises InputRefused for a name that this worker does not know, and for a fund that could not count the calls.
     """
     agent = agents.get(given.agent)
     if agent is None:
@@ -34,8 +35,11 @@ def resolve(
         model=config.model if isinstance(config, ServerConfig) else config.kind,
         timeout_seconds=config.timeout_seconds or UNTIMED_SECONDS,
     )
+    fund = given.fund or agent.fund
+    if fund is not None and config.price is None and not spec.limits.estimate:
+        raise InputRefused({"fund": UNCOUNTED})
     notes = _notes(spec.limits.estimate, config)
-    return RunSpec(agent=spec, endpoint=facts, heartbeat_seconds=heartbeat_seconds, notes=notes)
+    return RunSpec(agent=spec, endpoint=facts, heartbeat_seconds=heartbeat_seconds, notes=notes, fund=fund)
 
 
 def opening(given: RunInput, spec: RunSpec) -> tuple[Message, ...]:

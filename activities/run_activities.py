@@ -13,6 +13,7 @@ from activities.opening import opening, resolve
 from activities.tool_calls import ToolCalls
 from longshift import contracts
 from longshift.contracts import CloseRun, InputRefused, OpenedRun, OpenRun
+from longshift.funds import unknown
 from longshift.recording import record
 from store.errors import JournalMismatch, JournalUnavailable
 
@@ -34,13 +35,22 @@ class Activities(ModelCalls, ToolCalls):
             except InputRefused as refused:
                 raise failures.input_refused(refused) from None
             try:
+                await self._check_fund(spec.fund)
                 await self._journal.open_run(request.run_id, spec, messages, request.started_at)
                 spec = await self._journal.spec(request.run_id)  # the one that was entered first stands
+            except InputRefused as refused:
+                raise failures.input_refused(refused) from None
             except JournalMismatch as error:
                 raise failures.input_refused(InputRefused({"run_id": str(error)})) from None
             except JournalUnavailable as error:
                 raise failures.journal_away(str(error)) from None
             return OpenedRun(spec=spec, opening=tuple(record(message) for message in messages))
+
+    async def _check_fund(self, name: str | None) -> None:
+        """Raises InputRefused where a fund is named that the journal does not have."""
+        known = [fund.name for fund in await self._journal.funds()] if name is not None else []
+        if name is not None and name not in known:
+            raise InputRefused({"fund": unknown(name, known)})
 
     @activity.defn(name=contracts.CLOSE_RUN)
     async def close_run(self, request: CloseRun) -> None:

@@ -205,7 +205,7 @@ class ReplayConfig(Configured):
     timeout_seconds: Seconds | None = None
     """Seconds after which a turn that is held back counts as timed out; none: never."""
     price: Price | None = None
-    """What its tokens are counted to cost, to rehearse a budget or a fund; without it a call costs the run's estimate."""
+    """What its tokens count as costing, to rehearse a budget or a fund; without it a call costs the run's estimate."""
     delay_seconds: Annotated[float, BeforeValidator(_no_boolean), Field(ge=0, allow_inf_nan=False)] = 0
     """Seconds each turn is held back beside its own delay, as a model takes its time."""
 
@@ -221,8 +221,8 @@ EndpointConfig = Annotated[OpenAIConfig | AnthropicConfig | ReplayConfig, Field(
 
 
 TEMPLATE_TOKENS = 1024
-"""Input tokens a server may add to a request: the marks of its chat template and its own words on how to call tools, for
-which Anthropic counts up to 530. What it adds for each message is less than the JSON around that message."""
+"""Input tokens a server may add to a request: the marks of its chat template and its own words on how to call tools,
+for which Anthropic counts up to 530. What it adds for each message is less than the JSON around that message."""
 
 
 def highest_cost(price: Price | None, *, context_bytes: int, allowed: int) -> int | None:

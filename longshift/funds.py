@@ -25,6 +25,13 @@ an hour without a connection would else use it up."""
 _CENTS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,4})?")
 
 
+UNCOUNTED = (
+    "what a call may cost is not known: the endpoint has no price and estimated_call_cents is 0; give the endpoint a "
+    "price in the configuration, or set the limit estimated_call_cents"
+)
+"""Why a fund does not pay for a call, or for a run, and what to do."""
+
+
 class AmountRefused(ValueError):
     """An amount of money is bad; the text is the rule it breaks."""
 
@@ -89,9 +96,13 @@ def unknown(name: str, known: list[str]) -> str:
     return f"there is no fund {name[:64]!r}, the funds are: {there}; make it with: longshift funds set NAME AMOUNT"
 
 
-def uncounted(endpoint: str) -> str:
-    """Why a run of a fund may not call an endpoint whose calls cost nobody knows what, and what to do."""
-    return (
-        f"what a call may cost is not known: the endpoint {endpoint} has no price and estimated_call_cents is 0; "
-        "give the endpoint a price, or set the limit estimated_call_cents"
-    )
+def most(estimate: int, highest: int | None) -> int | None:
+    """What to hold of a fund for a call, so that what it costs is not more.
+
+    Args:
+        estimate: the run's own estimate.
+        highest: the most that it costs by its endpoint's price; None where there is no price.
+
+    Returns: micro-USD; None where nobody can say, and a fund pays for no such call.
+    """
+    return max(estimate, highest) if highest is not None else estimate or None

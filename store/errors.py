@@ -2,7 +2,7 @@
 
 JournalError
 |-- JournalUnavailable   it cannot be reached, read or written now; the message names the remedy
-|-- FundRefused          a fund has too little left, or is not there; the message names the remedy
+|-- FundRefused          a fund does not pay, or is not there; the message names the remedy
 `-- JournalMismatch      what it holds is not what the workflow says it must hold; trying again does not help
 """
 
@@ -21,5 +21,5 @@ class JournalMismatch(JournalError):
 
 
 class FundRefused(JournalError):
-    """A fund has too little left for what is asked, or there is no such fund. Nothing was changed; the message names
+    """A fund has too little left for a call, nobody can say what that costs, or there is no such fund. Nothing was changed; the message names
     the fund, the figures and the remedy."""

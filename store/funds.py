@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Row, bindparam, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningInsert
 
-from longshift.funds import MAX_BUDGET, AmountRefused, Fund, refusal, unknown
+from longshift.funds import MAX_BUDGET, UNCOUNTED, AmountRefused, Fund, refusal, unknown
 from longshift.limits import MAX_CENTS, cents
 from store.errors import FundRefused
 from store.tables import FUNDS, Amount
@@ -23,8 +23,8 @@ class Draw:
     """What a model call takes from a fund before it is sent."""
 
     fund: str
-    amount: int
-    """Micro-USD, the most that it may cost."""
+    amount: int | None
+    """Micro-USD, the most that it may cost; None where nobody can say."""
 
 
 _COLUMNS: tuple[ColumnElement[Any], ...] = (FUNDS.c.name, FUNDS.c.budget, FUNDS.c.spent, FUNDS.c.reserved)
@@ -64,8 +64,10 @@ _SET: Mapping[str, ReturningInsert[Any]] = {
 def reserve(connection: Connection, draw: Draw) -> None:
     """Hold `draw.amount`, so that spent and reserved together stay within the budget.
 
-    Raises FundRefused where too little is left, or there is no such fund.
+    Raises FundRefused where too little is left, nobody can say how much it takes, or there is no such fund.
     """
+    if draw.amount is None:
+        raise FundRefused(f"fund {draw.fund}: {UNCOUNTED}")
     if connection.execute(_RESERVE, {"fund": draw.fund, "amount": draw.amount}).one_or_none() is None:
         fund = read_fund(connection, draw.fund)
         known = [one.name for one in read_funds(connection)] if fund is None else []
