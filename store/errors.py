@@ -21,5 +21,5 @@ class JournalMismatch(JournalError):
 
 
 class FundRefused(JournalError):
-    """A fund has too little left for a call, nobody can say what that costs, or there is no such fund. Nothing was changed; the message names
-    the fund, the figures and the remedy."""
+    """A fund has too little left for a call, nobody can say what that costs, or there is no such fund. Nothing was
+    changed; the message names the fund, the figures and the remedy."""
