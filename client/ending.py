@@ -78,12 +78,15 @@ def is_cut(result: RunResult) -> bool:
 
 
 @asynccontextmanager
-async def open_journal(url: str) -> AsyncIterator["Journal"]:
+async def open_journal(url: str, *, make: bool = False) -> AsyncIterator["Journal"]:
     """The journal, for as long as the body runs.
 
-    Raises NoJournal for whatever the journal refuses, and for a SQLite file that does not exist: only workers make one.
+    Args:
+        make: make a SQLite file that does not exist, as workers do.
+
+    Raises NoJournal for whatever the journal refuses, and for a SQLite file that does not exist unless it is made.
     """
-    if _is_missing(url):
+    if not make and _is_missing(url):
         raise NoJournal(f"there is no journal {shown(url)} yet; {JOURNAL_REMEDY}")
     from store.journal import Journal  # SQL costs half of a command's start, and few commands read the journal
 

@@ -31,6 +31,7 @@ COMMANDS = {
     "resume": ("steering", "Let a paused shift go on."),
     "limits": ("steering", "Raise or lower the limits of a running shift."),
     "tell": ("steering", "Send a message to a running shift."),
+    "funds": ("funds", "List, set and raise the budgets that many shifts draw on."),
     "replay": ("replaying", "Play cases of authored turns and report each mismatch."),
     "completion": ("completing", "Print a shell's completion script."),
 }

@@ -4,6 +4,7 @@ running.py     demo, run, start: begin a shift
 serving.py     up, worker: the processes that shifts need
 looking.py     list, state, watch, result, transcript: look at shifts
 steering.py    stop, pause, resume, limits, tell: change a shift
+funds.py       funds: list, set and raise shared budgets
 replaying.py   replay: play cases
 completing.py  completion: scripts for shells
 session.py     a client for the time of one command, and the options that commands share
