@@ -1,0 +1,94 @@
+"""A call's arguments, checked against the JSON schema that a server gives."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from jsonschema import Draft202012Validator, SchemaError
+from jsonschema.exceptions import ValidationError
+from jsonschema.protocols import Validator
+from jsonschema.validators import validator_for
+from pydantic import JsonValue
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+from longshift import jsontext
+from longshift.signatures import MAX_PLACE, BadArguments, shown
+from toolsets.mcp.errors import Unusable
+
+
+@dataclass(frozen=True)
+class SchemaArguments:
+    """How the arguments of a server's tool are read: as one dictionary, for a handler that hands them on."""
+
+    schema: dict[str, JsonValue]
+    """JSON schema of the arguments object, of any draft; the newest where it names none."""
+    context: str | None = "context"
+    """The handler's parameter that is given the call's context."""
+
+    def read(self, text: str) -> dict[str, Any]:
+        """The keyword `arguments`, with the object that the JSON text holds.
+
+        Raises BadArguments.
+        """
+        given = jsontext.parse(text)
+        try:
+            errors = sorted(self._validator.iter_errors(given), key=lambda error: [str(step) for step in error.path])
+            problems = dict.fromkeys(text for error in errors for text in _problems(error))
+        except (Unresolvable, RecursionError, re.error) as error:
+            reason = f"the tool's own schema cannot be used ({type(error).__name__}); take another tool"
+            raise BadArguments([f"the arguments: {reason}"]) from None
+        if problems:
+            raise BadArguments(list(problems))
+        return {"arguments": given}
+
+    @cached_property
+    def _validator(self) -> Validator:
+        # The registry is empty, and so a reference that leaves the schema resolves to nothing and fetches nothing.
+        return validator_for(self.schema, default=Draft202012Validator)(self.schema, registry=Registry())
+
+
+def check_schema(schema: dict[str, JsonValue]) -> None:
+    """Raise Unusable for what is no JSON schema of an object."""
+    if schema.get("type") != "object":
+        raise Unusable('its schema is not of type "object"')
+    try:
+        validator_for(schema, default=Draft202012Validator).check_schema(schema)
+    except SchemaError as error:
+        place = ".".join(str(step) for step in error.absolute_path)[:MAX_PLACE] or "the schema"
+        raise Unusable(f"its schema is no JSON schema (at {place})") from None
+
+
+def _problems(error: ValidationError) -> list[str]:
+    """One bad argument in words, or several that are missing or too many: where, what was expected, what was given."""
+    steps = [str(step) for step in error.absolute_path]
+    place = ".".join(steps)[:MAX_PLACE] or "the arguments"
+    rule: Any = error.validator_value
+    given = error.instance
+    match error.validator:
+        case "required" if isinstance(given, dict):
+            properties = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
+            return [_missing([*steps, name], properties.get(name)) for name in rule if name not in given]
+        case "additionalProperties" if isinstance(given, dict) and rule is False:
+            known = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
+            patterns = error.schema.get("patternProperties", {}) if isinstance(error.schema, dict) else {}
+            extra = [name for name in given if name not in known and not any(re.search(p, name) for p in patterns)]
+            names = f"the arguments are: {', '.join(known) or 'none'}"
+            if steps:
+                return [f"{'.'.join([*steps, name])[:MAX_PLACE]}: is not expected here" for name in extra]
+            return [f"{name[:MAX_PLACE]}: is no argument of it; {names}" for name in extra]
+        case "type":
+            kinds = " or ".join(rule) if isinstance(rule, list) else rule
+            return [f"{place}: must be of type {kinds}, not {shown(given)}"]
+        case "enum":
+            return [f"{place}: must be one of {', '.join(map(shown, rule))}, not {shown(given)}"]
+        case "anyOf" | "oneOf":
+            return [f"{place}: fits none, or more than one, of the forms that its schema allows, not {shown(given)}"]
+        case _:
+            return [f"{place}: must satisfy {error.validator} {shown(rule)}, not {shown(given)}"]
+
+
+def _missing(steps: list[str], schema: object) -> str:
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    return f"{'.'.join(steps)[:MAX_PLACE]}: is missing" + (f", must be of type {kind}" if isinstance(kind, str) else "")

@@ -1,0 +1,227 @@
+"""A server of the configuration: reached when it is first needed, and again when it was lost."""
+
+import asyncio
+import importlib
+import logging
+import os
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import JsonValue
+
+from longshift.contracts import ToolServer
+from longshift.tools import (
+    Tool,
+    ToolChanged,
+    ToolContext,
+    ToolError,
+    ToolFatal,
+    ToolOutcomeUnknown,
+    ToolRefused,
+    ToolSpec,
+    ToolTransient,
+)
+from toolsets.mcp import results
+from toolsets.mcp.arguments import SchemaArguments
+from toolsets.mcp.config import EVERY, McpServerConfig
+from toolsets.mcp.definitions import Definition, difference, digest_of_all, own_name, read_spec
+from toolsets.mcp.errors import (
+    BrokenOff,
+    Declined,
+    Failed,
+    Forbidden,
+    NotSent,
+    RequestFailed,
+    ServerAway,
+    ServerUnfit,
+    Unusable,
+)
+from toolsets.mcp.secrets import Secrets, handed_on
+
+if TYPE_CHECKING:
+    from toolsets.mcp.connection import Connection
+
+OPERATION_ID = "longshift/operation_id"
+"""Key in a call's `_meta`: stable for one effect, so that a server that knows it can do it once."""
+REACHING = 0.5
+"""Part of a call's time that reaching the server may take: what fails by then was surely not done."""
+
+log = logging.getLogger("longshift.mcp")
+
+
+@dataclass(frozen=True)
+class Offered:
+    """What a server offers to a run that starts now."""
+
+    tools: tuple[Tool[..., Any], ...]
+    server: ToolServer
+    notes: tuple[str, ...] = ()
+    """Which of its tools no model can be offered, and why."""
+
+
+class McpServer:
+    """One server, with at most one session, which all runs of the worker share."""
+
+    def __init__(self, name: str, config: McpServerConfig, environ: Mapping[str, str] = os.environ) -> None:
+        """Nothing is started yet.
+
+        Raises ValueError for a variable that is to be handed on and is not set, naming it and the remedy.
+        """
+        self.name = name
+        self._config = config
+        variables = handed_on(config.env_from, "env_from", environ)
+        headers = handed_on(config.headers_from.values(), "headers_from", environ)
+        bad = [name for name, value in headers.items() if not value.isascii() or not value.isprintable()]
+        if bad:
+            raise ValueError(f"the environment variable {bad[0]} is no header's value; it must be printable ASCII")
+        self._handed_on = variables or {header: headers[name] for header, name in config.headers_from.items()}
+        self._secrets = Secrets(self._handed_on.values())
+        self._connection: Connection | None = None
+        self._connecting = asyncio.Lock()
+        self._closing: set[asyncio.Task[None]] = set()
+        self._seen: str | None = None
+
+    async def offered(self) -> Offered:
+        """What it offers now, of what the configuration allows.
+
+        Raises ServerAway when it cannot be reached, and ServerUnfit when it does not offer what is allowed.
+        """
+        try:
+            connection, listing = await self._reach(self._config.timeout_seconds)
+        except RequestFailed as error:
+            raise ServerAway(f"the MCP server {self.name} is away: {self._secrets.hide(str(error))}") from None
+        every = self._config.allow == (EVERY,)
+        tools: list[Tool[..., Any]] = []
+        problems: list[str] = []
+        for name in listing if every else self._config.allow:
+            if name not in listing:
+                known = ", ".join(sorted(listing)) or "none"
+                problems.append(f"the server offers no tool {name}; its tools are {self._secrets.hide(known)}")
+                continue
+            try:
+                tools.append(self._tool(name, read_spec(self.name, listing[name], self._config)))
+            except Unusable as error:
+                problems.append(f"the tool {name[:120]} of the server {self.name} cannot be offered: {error}")
+        if problems and not every:
+            raise ServerUnfit(problems)
+        server = ToolServer(
+            name=self.name,
+            version=self._secrets.hide(connection.version)[:200],
+            tools_sha256=digest_of_all(listing),
+        )
+        return Offered(tuple(tools), server, tuple(problems))
+
+    def tool(self, recorded: ToolSpec) -> Tool[..., Any] | None:
+        """The tool that a run recorded when it started; None where it is none of this server's, or none that the
+        configuration allows now."""
+        name = own_name(self.name, recorded.name)
+        if name is None or not self._config.allows(name):
+            return None
+        return self._tool(name, recorded)
+
+    async def close(self) -> None:
+        """End the session, and the program."""
+        if self._connection is not None:
+            self._drop(self._connection)
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    def _tool(self, name: str, recorded: ToolSpec) -> Tool[..., Any]:
+        async def call(arguments: dict[str, Any], context: ToolContext) -> JsonValue:
+            return await self._call(name, recorded, arguments, context)
+
+        return Tool(recorded, call, SchemaArguments(recorded.parameters))
+
+    async def _call(self, name: str, recorded: ToolSpec, arguments: dict[str, Any], context: ToolContext) -> JsonValue:
+        try:
+            connection, listing = await self._reach(recorded.timeout_seconds * REACHING)
+        except Forbidden as error:
+            raise self._said(ToolFatal, error) from None
+        except RequestFailed as error:
+            raise self._said(ToolTransient, error) from None
+        changed = difference(recorded, listing.get(name))
+        if changed is not None:
+            log.warning("%s: the tool %s was not run: %s since the run started", self.name, name, changed)
+            raise ToolChanged(f"{recorded.name} was not run: since this run started, {changed}. Use other tools")
+        try:
+            result = await connection.call(name, arguments, {OPERATION_ID: context.operation_id})
+        except BrokenOff as error:
+            kind = ToolTransient if recorded.kind == "read" else ToolOutcomeUnknown
+            raise self._said(kind, error) from None
+        except Forbidden as error:
+            raise self._said(ToolFatal, error) from None
+        except Declined as error:
+            raise self._said(ToolRefused, error) from None
+        except Failed as error:
+            raise self._said(ToolError, error) from None
+        except RequestFailed as error:
+            raise self._said(ToolTransient, error) from None
+        try:
+            value: JsonValue = self._secrets.hidden(results.value(result))
+        except ToolRefused as refused:
+            raise ToolRefused(self._secrets.hide(str(refused))) from None
+        return value
+
+    def _said(self, kind: type[ToolError], error: RequestFailed) -> ToolError:
+        return kind(f"the MCP server {self.name}: {self._secrets.hide(str(error))}")
+
+    async def _reach(self, seconds: float) -> "tuple[Connection, dict[str, Definition]]":
+        """A session that answers, and what the server offers now.
+
+        The list is asked for anew each time: it shows that the server still lives before anything is asked of it, and
+        that its tools are still what the run knows, whether or not it tells of changes. A session that was lost since
+        is made anew, once.
+
+        Raises RequestFailed.
+        """
+        connection: Connection | None = None
+        try:
+            async with asyncio.timeout(seconds):
+                connection = await self._connected()
+                try:
+                    listing = await connection.list_tools()
+                except (BrokenOff, NotSent) as error:
+                    log.info("%s: connecting again: %s", self.name, self._secrets.hide(str(error)))
+                    self._drop(connection)
+                    connection = await self._connected()
+                    listing = await connection.list_tools()
+        except TimeoutError:
+            if connection is not None and not connection.busy:
+                self._drop(connection, at_once=True)
+            raise NotSent(f"it did not answer within {seconds:g} seconds") from None
+        self._compare(digest_of_all(listing))
+        return connection, listing
+
+    def _compare(self, digest: str) -> None:
+        if self._seen is not None and digest != self._seen:
+            log.warning("%s: the server changed its list of tools; runs under way keep theirs", self.name)
+        self._seen = digest
+
+    async def _connected(self) -> "Connection":
+        async with self._connecting:
+            if self._connection is None:
+                # In a thread: the import takes a second or more, and the loop has other runs to serve.
+                module: Any = await asyncio.to_thread(importlib.import_module, "toolsets.mcp.connection")
+                connection: Connection = module.Connection(self._config, self._handed_on, self._log)
+                try:
+                    await connection.ready()
+                except BaseException:
+                    self._in_background(connection.close(at_once=True))
+                    raise
+                self._connection = connection
+            return self._connection
+
+    def _log(self, line: str) -> None:
+        log.info("%s: %s", self.name, self._secrets.hide(line))
+
+    def _drop(self, connection: "Connection", *, at_once: bool = False) -> None:
+        """Forget a session that is lost, and end what is left of it."""
+        if self._connection is connection:
+            self._connection = None
+            self._in_background(connection.close(at_once=at_once))
+
+    def _in_background(self, ending: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(ending)
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
