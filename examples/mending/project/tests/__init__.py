@@ -1,0 +1,1 @@
+"""The tests of the rota: `python3 -m unittest -q`."""
