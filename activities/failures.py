@@ -49,6 +49,11 @@ def journal_away(message: str) -> ApplicationError:
     return ApplicationError(message, type=contracts.JOURNAL_AWAY, category=KNOWN)
 
 
+def tools_away(message: str) -> ApplicationError:
+    """A run that waits for a server of its tools; its opening is tried again until the run gives up."""
+    return ApplicationError(message, type=contracts.TOOLS_AWAY, category=KNOWN)
+
+
 def journal_differs(message: str) -> ApplicationError:
     """The journal does not hold what the workflow carries. Final: trying again finds the same."""
     return ApplicationError(message, type=contracts.JOURNAL_DIFFERS, non_retryable=True, category=KNOWN)

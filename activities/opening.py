@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from activities.toolbox import Toolbox
 from endpoints.config import EndpointConfig, ServerConfig
 from longshift.agent import Agent
 from longshift.contracts import EndpointFacts, InputRefused, RunInput, RunSpec
@@ -40,6 +41,19 @@ def resolve(
         raise InputRefused({"fund": UNCOUNTED})
     notes = _notes(spec.limits.estimate, config)
     return RunSpec(agent=spec, endpoint=facts, heartbeat_seconds=heartbeat_seconds, notes=notes, fund=fund)
+
+
+async def equip(spec: RunSpec, agent: Agent, toolbox: Toolbox) -> RunSpec:
+    """The same with all tools of the agent, those of its MCP servers too. Raises what the toolbox raises."""
+    offered = await toolbox.offered(agent)
+    tools = tuple(tool.spec for tool in offered.tools)
+    return spec.model_copy(
+        update={
+            "agent": spec.agent.model_copy(update={"tools": tools}),
+            "notes": spec.notes + offered.notes,
+            "tool_servers": offered.servers,
+        }
+    )
 
 
 def opening(given: RunInput, spec: RunSpec) -> tuple[Message, ...]:

@@ -3,17 +3,22 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeVar
 
 from temporalio import activity
 
 from activities.heartbeat import say
+from activities.toolbox import Toolbox
 from endpoints.base import Endpoint
 from endpoints.config import EndpointConfig
 from longshift import observations
 from longshift.agent import Agent
 from store.errors import JournalUnavailable
 from store.journal import Journal
+
+if TYPE_CHECKING:
+    from toolsets.mcp.server import McpServer
 
 Settled = TypeVar("Settled")
 
@@ -32,6 +37,7 @@ class Recorder:
         endpoint_configs: Mapping[str, EndpointConfig],
         heartbeat_seconds: float,
         in_thread: observations.InThread = asyncio.to_thread,
+        mcp_servers: "Mapping[str, McpServer]" = MappingProxyType({}),
     ) -> None:
         self._journal = journal
         self._agents = agents
@@ -39,6 +45,7 @@ class Recorder:
         self._endpoint_configs = endpoint_configs
         self._heartbeat_seconds = heartbeat_seconds
         self._in_thread = in_thread
+        self._toolbox = Toolbox(agents, mcp_servers)
 
     async def _settle(self, write: Callable[[], Awaitable[Settled]]) -> Settled:
         """Record what came of a call. It may have been paid for or have changed the world, so a journal that is away
