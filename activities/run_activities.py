@@ -9,7 +9,7 @@ from temporalio import activity
 from activities import failures
 from activities.heartbeat import heartbeating
 from activities.model_calls import ModelCalls
-from activities.opening import opening, resolve
+from activities.opening import equip, opening, resolve
 from activities.tool_calls import ToolCalls
 from longshift import contracts
 from longshift.contracts import CloseRun, InputRefused, OpenedRun, OpenRun
@@ -23,7 +23,7 @@ class Activities(ModelCalls, ToolCalls):
 
     def all(self) -> list[Callable[..., Any]]:
         """The activities to register with a worker."""
-        return [self.open_run, self.call_model, self.run_tool, self.close_run]
+        return [self.open_run, self.call_model, self.run_tool, self.settle_effect, self.close_run]
 
     @activity.defn(name=contracts.OPEN_RUN)
     async def open_run(self, request: OpenRun) -> OpenedRun:
@@ -32,6 +32,7 @@ class Activities(ModelCalls, ToolCalls):
             try:
                 spec = resolve(request.given, self._agents, self._endpoint_configs, self._heartbeat_seconds)
                 messages = opening(request.given, spec)
+                spec = await equip(spec, self._agents[request.given.agent], self._toolbox)
             except InputRefused as refused:
                 raise failures.input_refused(refused) from None
             try:

@@ -1,23 +1,33 @@
-"""The activity `run_tool`: one admitted tool call."""
+"""The activities `run_tool`, one admitted tool call, and `settle_effect`, what came of one that brought nothing."""
 
 import asyncio
 import time
+from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities import failures
-from activities.heartbeat import heartbeating
+from activities.heartbeat import heartbeating, say
 from activities.recorder import Recorder, milliseconds, sender
 from longshift import contracts, observations
 from longshift.batches import told_again
-from longshift.contracts import RanTool, RunTool
+from longshift.contracts import RanTool, RunSpec, RunTool, SettledEffect, SettleEffect
 from longshift.messages import ToolMessage
+from longshift.observations import Observation
 from longshift.recording import record
-from longshift.tools import Kind, Tool, ToolContext
-from store.calls import Observed
+from longshift.tools import Kind, Tool, ToolContext, ToolSpec
 from store.errors import JournalMismatch, JournalUnavailable
+from store.ledger import Fenced
+from store.tool_calls import Observed
+
+RECORD_SECONDS = 5.0
+"""Seconds beyond its tool's time-out in which a worker may still record what an effect brought."""
+LOOK_SECONDS = 1.0
+"""Seconds between looks at an effect whose handler may still be at work."""
 
 
 class ToolCalls(Recorder):
@@ -26,55 +36,90 @@ class ToolCalls(Recorder):
     @activity.defn(name=contracts.RUN_TOOL)
     async def run_tool(self, request: RunTool) -> RanTool:
         """Run one admitted tool call and put its observation into the journal."""
-        with heartbeating():
-            try:
-                return await self._run_tool(request)
-            except JournalMismatch as error:
-                raise failures.journal_differs(str(error)) from None
-            except JournalUnavailable as error:
-                raise failures.journal_away(str(error)) from None
-            except ApplicationError:
-                raise
-            except Exception as error:
-                activity.logger.exception("running the tool %s failed unexpectedly", request.call.name)
-                text = f"the worker could not run it ({type(error).__name__}); its log has more"
-                raise failures.tool_broke(text) from None
+        with heartbeating(), _known_failures(request.call.name):
+            return await self._run_tool(request)
+
+    @activity.defn(name=contracts.SETTLE_EFFECT)
+    async def settle_effect(self, request: SettleEffect) -> SettledEffect:
+        """Find out what came of an effect whose dispatch brought nothing. Harmless when repeated."""
+        with heartbeating(), _known_failures(request.call.call.name):
+            return await self._standing(request)
 
     async def _run_tool(self, request: RunTool) -> RanTool:
-        tool = self._tool((await self._journal.spec(request.run_id)).agent.name, request.call.name)
+        spec = await self._journal.spec(request.run_id)
+        recorded = _recorded(spec, request.call.name)
+        known = self._tool(spec.agent.name, request.call.name)
+        # What the run was told of the tool stands; an effect is one from the moment that either says so.
+        kind: Kind = "effect" if "effect" in (recorded.kind, known.spec.kind) else "read"
+        tool = replace(known, spec=recorded.model_copy(update={"kind": kind}))
         if request.repeat_of is not None:
-            return await self._tell_again(request, request.repeat_of, tool.spec.max_bytes)
-        effect = tool.spec.kind == "effect"
-        again = activity.info().attempt > 1
-        if effect and (again or not await self._journal.begin_tool_call(request, "effect", sender(), time.time())):
-            return await self._dispatched_before(request)
-        if again and (stored := await self._journal.stored_observation(request)):
-            return _ran(stored)
+            return await self._tell_again(request, request.repeat_of, recorded.max_bytes)
         arguments = request.call.arguments
         if request.call.arguments_sha256 is not None:
-            call = await self._journal.tool_call(request.run_id, request.model_call, request.position)
-            arguments = call.arguments
+            whole = await self._journal.tool_call(request.run_id, request.model_call, request.position)
+            arguments = whole.arguments
+        if kind == "read":
+            return await self._read(request, tool, arguments)
+        return await self._left_to_finish(self._effect(request, tool, arguments))
+
+    async def _read(self, request: RunTool, tool: Tool[..., Any], arguments: Mapping[str, Any]) -> RanTool:
+        """Run a read, which may have been run before."""
+        if activity.info().attempt > 1 and (stored := await self._journal.stored_observation(request)):
+            return _ran(stored)
+        started, began = time.time(), time.monotonic()
+        seen = await self._handled(request, tool, arguments)
+        if seen is None:
+            content = observations.error("timeout", _too_long(tool))
+            seen = Observation(content, content, "timeout")
+        if seen.kind == "transient" and _may_try_again(tool.spec.timeout_seconds):
+            raise failures.read_failed(f"{tool.spec.name} failed for now and is tried again")
+        return await self._observed(request, "read", _observed(request, seen, began), started)
+
+    async def _left_to_finish(self, work: Coroutine[Any, Any, RanTool]) -> RanTool:
+        """Let an effect finish, whatever the platform says meanwhile: a cancellation, a time-out or a pause would not
+        undo it, and its outcome is worth having. Only a worker that ends past its grace breaks it off."""
+        effect = asyncio.create_task(work)
+        while True:
+            try:
+                return await asyncio.shield(effect)
+            except asyncio.CancelledError:
+                if effect.done():
+                    raise failures.outcome_unknown("it cancelled itself while it was at work") from None
+                details = activity.cancellation_details()
+                if details is not None and details.worker_shutdown:
+                    effect.cancel()
+                    await asyncio.wait([effect])
+                    raise
+
+    async def _effect(self, request: RunTool, tool: Tool[..., Any], arguments: Mapping[str, Any]) -> RanTool:
+        """Make an effect, once `started` is committed; never where it may have been made before."""
+        again = tool.spec.idempotent and request.dispatch > 0
+        if activity.info().attempt > 1 or not await self._journal.begin_effect(
+            request, sender(), time.time(), again=again
+        ):
+            return await self._dispatched_before(request)
+        started, began = time.time(), time.monotonic()
+        seen = await self._handled(request, tool, arguments)
+        if seen is None or seen.kind == "outcome_unknown":
+            why = _too_long(tool) if seen is None else observations.message_of(seen.content)
+            await self._settle(lambda: self._journal.leave_unknown(request, time.time(), why))
+            raise failures.outcome_unknown(why)
+        return await self._observed(request, "effect", _observed(request, seen, began), started)
+
+    async def _handled(
+        self, request: RunTool, tool: Tool[..., Any], arguments: Mapping[str, Any]
+    ) -> Observation | None:
+        """What the tool's handler brought; None where its time ran out."""
         context = ToolContext(
             run_id=request.run_id,
             call_id=request.call.id,
             operation_id=f"{request.run_id}/{request.model_call}/{request.position}/{request.call.id}",
         )
-        started, began = time.time(), time.monotonic()
         try:
             async with asyncio.timeout(tool.spec.timeout_seconds):
-                seen = await observations.observe(tool, arguments, context, self._in_thread)
-            content, whole, kind = seen.content, seen.whole, seen.kind
+                return await observations.observe(tool, arguments, context, self._in_thread)
         except TimeoutError:
-            text = f"{tool.spec.name} took longer than its {tool.spec.timeout_seconds:g} seconds"
-            if effect:
-                raise failures.outcome_unknown(text) from None
-            content, kind = observations.error("timeout", text), "timeout"
-            whole = content
-        if kind == "transient" and not effect and _may_try_again(tool.spec.timeout_seconds):
-            raise failures.read_failed(f"{tool.spec.name} failed for now and is tried again")
-        uncut = None if whole == content else whole
-        observed = Observed(_message(request, content), milliseconds(began), fatal=kind == "fatal", whole=uncut)
-        return await self._observed(request, tool.spec.kind, observed, started)
+            return None
 
     async def _observed(self, request: RunTool, kind: Kind, observed: Observed, started: float) -> RanTool:
         """Put an observation into the journal; the first one that stood there is the one that counts."""
@@ -101,12 +146,69 @@ class ToolCalls(Recorder):
             raise failures.outcome_unknown(f"{request.call.name} was begun before and its outcome was not recorded")
         return _ran(stored)
 
+    async def _standing(self, request: SettleEffect) -> SettledEffect:
+        """What the ledger holds of an effect, once its handler can no longer be at work."""
+        call = request.call
+        recorded = _recorded(await self._journal.spec(call.run_id), call.call.name)
+        if request.resolution is not None:
+            content = observations.cut(request.resolution, recorded.max_bytes)
+            whole = None if content == request.resolution else request.resolution
+            word = Observed(_message(call, content), 0, fatal=False, whole=whole)
+            return SettledEffect(ran=_ran(await self._journal.resolve_effect(call, word, time.time())))
+        asked, at_work = time.monotonic(), recorded.timeout_seconds + RECORD_SECONDS
+        while True:
+            standing = await self._journal.settle_effect(call, time.time())
+            if isinstance(standing, Observed):
+                return SettledEffect(ran=_ran(standing))
+            if isinstance(standing, Fenced):
+                return SettledEffect(fence=standing.dispatch)
+            # Two workers' clocks may differ: no longer than a handler may take from now on, whatever they say.
+            left = min(standing.started_at - time.time(), asked - time.monotonic()) + at_work
+            if standing.over or left <= 0:
+                why = standing.why or "it was begun, and its outcome was not recorded"
+                return SettledEffect(fence=standing.dispatch, unknown=why)
+            say(f"{call.call.name} may still be at work, for {left:.0f} s")
+            await asyncio.sleep(min(left, LOOK_SECONDS))
+
     def _tool(self, agent: str, name: str) -> Tool[..., Any]:
         known = self._agents.get(agent)
         for tool in known.tools if known else ():
             if tool.spec.name == name:
                 return tool
         raise failures.tool_missing(f"this worker has no tool {name} for agent {agent}, which the run started with")
+
+
+@contextmanager
+def _known_failures(tool: str) -> Iterator[None]:
+    """Make of whatever is raised a failure whose type says what it means for the run."""
+    try:
+        yield
+    except JournalMismatch as error:
+        raise failures.journal_differs(str(error)) from None
+    except JournalUnavailable as error:
+        raise failures.journal_away(str(error)) from None
+    except ApplicationError:
+        raise
+    except Exception as error:
+        activity.logger.exception("running the tool %s failed unexpectedly", tool)
+        raise failures.tool_broke(f"the worker could not run it ({type(error).__name__}); its log has more") from None
+
+
+def _recorded(spec: RunSpec, name: str) -> ToolSpec:
+    """A tool as the run recorded it at its start."""
+    for tool in spec.agent.tools:
+        if tool.name == name:
+            return tool
+    raise failures.tool_missing(f"the run started without a tool {name}")
+
+
+def _too_long(tool: Tool[..., Any]) -> str:
+    return f"{tool.spec.name} took longer than its {tool.spec.timeout_seconds:g} seconds"
+
+
+def _observed(request: RunTool, seen: Observation, began: float) -> Observed:
+    uncut = None if seen.whole == seen.content else seen.whole
+    return Observed(_message(request, seen.content), milliseconds(began), fatal=seen.kind == "fatal", whole=uncut)
 
 
 def _message(request: RunTool, content: str) -> ToolMessage:

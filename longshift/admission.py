@@ -94,7 +94,8 @@ def before_model_call(state: RunState, now: float) -> Allowance | Hold | End:
 def before_tool_call(state: RunState, now: float, count: int = 1) -> Hold | End | None:
     """Whether the next `count` tool calls of an accepted batch may begin; None when they may.
 
-    The batch was within its limit when it was accepted; the limit may have been lowered since.
+    The batch was within its limit when it was accepted; the limit may have been lowered since. An effect that a person
+    is asked about waits for the answer.
     """
     held_up = barred(state, now) or _paused(state)
     if held_up:
@@ -102,7 +103,20 @@ def before_tool_call(state: RunState, now: float, count: int = 1) -> Hold | End 
     used, limit = state.tool_calls, state.limits.tool_calls
     if used + count > limit:
         return held(state, End(Status.TOOL_LIMIT, f"{used} of {limit} tool calls used, and the batch is not done"))
-    return None
+    return unanswered(state)
+
+
+def unanswered(state: RunState) -> Hold | None:
+    """The question that a person has not answered yet."""
+    asked = state.question
+    if asked is None or state.persons_answer is not None:
+        return None
+    if asked.kind == "approval":
+        what = f"approval of {asked.name} {asked.arguments} ({asked.why})"
+        remedy = "longshift approve or deny"
+    else:
+        what, remedy = asked.why, "longshift resolve"
+    return Hold(what, f"{remedy} {state.run_id} {asked.call_id}")
 
 
 def held(state: RunState, end: End) -> Hold | End:

@@ -55,9 +55,9 @@ TOOLS_AWAY = "ToolsUnavailable"
 """Failure type of a run that waits for a server of its tools before it can begin."""
 JOURNAL_DIFFERS = "JournalMismatch"
 """Failure type of a journal that does not hold what the workflow carries."""
-NOT_RUN = (TOOL_MISSING, JOURNAL_AWAY, "NotFoundError")
-"""Failure types of a tool call whose handler surely did not run; the last is Temporal's own, for a worker that does not
-know the activity at all."""
+NO_SUCH_TOOL = (TOOL_MISSING, "NotFoundError")
+"""Failure types of a tool call for which a worker has no tool; the last is Temporal's own, for one that does not know
+the activity at all."""
 TELLABLE = (TOOL_TRANSIENT, TOOL_MISSING, TOOL_BROKE)
 """Failure types whose message the model may read; others name what is the operator's, such as the journal."""
 OUTCOME_UNKNOWN = "OutcomeUnknown"

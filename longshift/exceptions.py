@@ -30,6 +30,19 @@ TRANSIENT_TYPES = frozenset(
     }
 )
 """Dropped connections and time-outs, by name, since their libraries are not imported here."""
+NEVER_SENT_TYPES = frozenset(
+    {
+        "builtins.ConnectionRefusedError",
+        "httpx.ConnectError",
+        "httpx.ConnectTimeout",
+        "httpx.PoolTimeout",
+        "requests.exceptions.ConnectTimeout",
+        "aiohttp.client_exceptions.ClientConnectorError",
+    }
+)
+"""Those of them where no connection was made: an effect that fails with one surely did not happen."""
+NEVER_DONE_STATUS = frozenset({425, 429, 503, 529})
+"""Those of the statuses that may pass with which a service says that it did nothing."""
 
 _SECRET_NAME = r"[\w-]{0,40}(?:api[-_]?key|authorization|credential|passwd|password|secret|token(?!s))[\w-]{0,40}"
 _SECRET_VALUE = r"(?:(?:bearer|basic)\s+)?(?:\"[^\"]*\"|'[^']*'|[^\s\"',;&)]+)"
@@ -50,27 +63,34 @@ _PATHS = (
 """The directories of an absolute path; the file's own name is kept."""
 
 
-def from_exception(exception: BaseException) -> tuple[str, str]:
-    """The kind and the message of the observation that `exception` becomes."""
+def from_exception(exception: BaseException, *, effect: bool = False) -> tuple[str, str]:
+    """The kind and the message of the observation that `exception` becomes.
+
+    Args:
+        effect: the tool is an effect: what broke off while it was at work leaves its outcome unknown.
+    """
     if isinstance(exception, ToolError):
         return exception.kind, _text_of(exception) or type(exception).__name__
     if isinstance(exception, BaseExceptionGroup):
-        parts = [from_exception(part) for part in exception.exceptions[:MAX_PARTS]]
+        parts = [from_exception(part, effect=effect) for part in exception.exceptions[:MAX_PARTS]]
         kinds = {kind for kind, _ in parts}
         return kinds.pop() if len(kinds) == 1 else "exception", "; ".join(message for _, message in parts)
     # Cut before the patterns run, too: a text of megabytes must not cost seconds.
     text = _scrubbed(_text_of(exception)[: 4 * MAX_MESSAGE]).strip()
     name = type(exception).__name__
     message = f"{name}: {text}" if text else name
-    return _kind(exception), message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 3] + "..."
+    return _kind(exception, effect), message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 3] + "..."
 
 
-def _kind(exception: BaseException) -> str:
+def _kind(exception: BaseException, effect: bool) -> str:
     names = {f"{cls.__module__}.{cls.__qualname__}" for cls in type(exception).__mro__}
     status = _status(exception)
     if isinstance(exception, PermissionError) or status in FATAL_STATUS:
         return "fatal"
-    return "transient" if names & TRANSIENT_TYPES or status in TRANSIENT_STATUS else "exception"
+    if not names & TRANSIENT_TYPES and status not in TRANSIENT_STATUS:
+        return "exception"
+    surely_not = names & NEVER_SENT_TYPES or status in NEVER_DONE_STATUS
+    return "outcome_unknown" if effect and not surely_not else "transient"
 
 
 def _status(exception: BaseException) -> int | None:

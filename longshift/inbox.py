@@ -32,7 +32,7 @@ def read_stop(args: tuple[Any, ...]) -> Stop:
     fields = given if isinstance(given, dict) else {"reason": given}
     reason = fields.get("reason")
     mode = "now" if fields.get("mode") == "now" else "graceful"
-    return Stop(mode=mode, reason=_safe(reason) if isinstance(reason, str) else "")
+    return Stop(mode=mode, reason=safe(reason) if isinstance(reason, str) else "")
 
 
 def apply_stop(state: RunState, stop: Stop) -> None:
@@ -72,7 +72,7 @@ def read_tell(state: RunState, args: tuple[Any, ...]) -> tuple[str, str | None]:
     fields: dict[str, JsonValue] = given if isinstance(given, dict) else {"text": given}
     unknown = [name for name in fields if name not in ("text", "request_id")]
     if unknown:
-        raise MessageRefused(f"tell: {_safe(unknown[0][:60])} is not known; send a text and, if you like, a request_id")
+        raise MessageRefused(f"tell: {safe(unknown[0][:60])} is not known; send a text and, if you like, a request_id")
     text = fields.get("text")
     if not isinstance(text, str) or not text.strip():
         raise MessageRefused("text: must be the message's text, not blank")
@@ -93,8 +93,9 @@ def _request_id(given: object) -> str | None:
         return None
     if not isinstance(given, str) or not 0 < len(given) <= MAX_REQUEST_ID:
         raise MessageRefused(f"request_id: must be a text of 1 to {MAX_REQUEST_ID} characters")
-    return _safe(given)
+    return safe(given)
 
 
-def _safe(text: str) -> str:
+def safe(text: str) -> str:
+    """`text` without lone surrogates, which no JSON and no database takes."""
     return text.encode("utf-8", "replace").decode("utf-8")

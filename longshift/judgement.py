@@ -140,11 +140,12 @@ def backoff(attempts: int, first: float, cap: float) -> float:
     return min(first * 2.0**doublings, cap)
 
 
-def conclude(state: RunState, end: End, unrun: Sequence[str]) -> RunResult:
+def conclude(state: RunState, end: End, unrun: Sequence[str], unknown: Sequence[str] = ()) -> RunResult:
     """The result of a run.
 
     Args:
         unrun: ids of the calls in the last batch that have no observation.
+        unknown: those of them that may have happened.
     """
     partial = end.partial or (None if end.answer else state.answered)
     return RunResult(
@@ -162,6 +163,7 @@ def conclude(state: RunState, end: End, unrun: Sequence[str]) -> RunResult:
         messages=state.head.length,
         digest=state.head.digest,
         unrun_calls=tuple(unrun),
+        unknown_calls=tuple(unknown),
         working_seconds=state.working_milliseconds / 1000,
         notes=tuple(state.notes),
     )

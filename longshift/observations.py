@@ -36,6 +36,11 @@ def ok(value: object) -> str:
     return _text(body, notes)
 
 
+def told(value: JsonValue, note: str) -> str:
+    """The observation of a call whose value a person tells; `note` says so."""
+    return _text({"ok": True, "value": value}, {whole_text(note, set())})
+
+
 def error(kind: str, message: str) -> str:
     """The observation of a call that failed: `kind` is one word, `message` a sentence for the model."""
     notes: set[str] = set()
@@ -69,6 +74,14 @@ def kind_of(content: str) -> str:
     return "ok" if body["ok"] else str(cast("dict[str, JsonValue]", body["error"])["kind"])
 
 
+def message_of(content: str) -> str:
+    """The message of an observation that is an error. Raises ValueError when `content` is none."""
+    failure = read(content).get("error")
+    if not isinstance(failure, dict):
+        raise ValueError("it is no error")
+    return str(failure["message"])
+
+
 def cut(content: str, max_bytes: int) -> str:
     """An observation whose value or message has at most `max_bytes` bytes of canonical JSON.
 
@@ -95,7 +108,8 @@ class Observation:
     whole: str
     """The same uncut, for the journal."""
     kind: str
-    """`ok`, or the kind of the error: `fatal` ends a run, `transient` may be tried again if the tool is a read."""
+    """`ok`, or the kind of the error: `fatal` ends a run, `transient` may be tried again if the tool is a read,
+    `outcome_unknown` is an effect that may have happened."""
 
 
 async def observe(
@@ -112,24 +126,25 @@ async def observe(
         context: given to a handler that asks for it.
         in_thread: where a sync handler runs.
     """
+    effect = tool.spec.kind == "effect"
     try:
         run = partial(tool.handler, **tool.bind(arguments, context))
         # A sync handler's exceptions become text inside the thread: not every exception can cross a future.
-        whole = ok(await run()) if tool.is_async else await in_thread(partial(_observed, run))
+        whole = ok(await run()) if tool.is_async else await in_thread(partial(_observed, run, effect))
     except (Exception, SystemExit) as exception:
-        whole = error(*from_exception(exception))
+        whole = error(*from_exception(exception, effect=effect))
     content = cut(whole, tool.spec.max_bytes)
     return Observation(content, whole, kind_of(content))
 
 
-def _observed(run: Callable[[], Any]) -> str:
+def _observed(run: Callable[[], Any], effect: bool) -> str:
     try:
         value = run()
         if inspect.iscoroutine(value):
             value.close()  # nothing awaits it: it has no JSON form, and must not warn on its way out
         return ok(value)
     except (Exception, SystemExit) as exception:
-        return error(*from_exception(exception))
+        return error(*from_exception(exception, effect=effect))
 
 
 def _text(body: dict[str, Any], notes: set[str]) -> str:

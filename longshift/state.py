@@ -236,7 +236,7 @@ class RunState(BaseModel):
             deadline=min(self.deadline, now + MAX_DURATION),
             working_seconds=self.working_milliseconds / 1000,
             limits=self.limits,
-            question=self.question,
+            question=self.question if self.persons_answer is None else None,
             stop=None if self.stop is None else f"{self.stop.mode}: {self.stop.reason or 'no reason given'}",
         )
 

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError
+from temporalio.exceptions import ActivityError, ApplicationError
 
-from longshift import admission, contracts, inbox, judgement
+from longshift import admission, contracts, effects, inbox, judgement
 from longshift.admission import Allowance, End, Hold
 from longshift.agent import schemas_bytes
 from longshift.batches import Planned, portions, refusal
@@ -29,11 +29,12 @@ from longshift.contracts import (
     read_input,
 )
 from longshift.judgement import Batch
+from longshift.messages import ToolMessage
 from longshift.state import Answer, Carried, RunState, Stop
 from longshift.status import Status
 from longshift.turns import ModelFailure, Turn
 from workflows import calls, details
-from workflows.waiting import Waiting
+from workflows.effect_runs import EffectRuns, Outcome
 
 REDISPATCHES = 5
 """How often one admitted model call is handed out again because its worker was lost, before it counts as failed."""
@@ -42,7 +43,7 @@ CLOSED_WELL = (Status.COMPLETED, Status.STOP_REQUESTED)
 
 
 @workflow.defn(name=contracts.WORKFLOW)
-class AgentRun(Waiting):
+class AgentRun(EffectRuns):
     """One agent run, or one run of its chain after continue-as-new."""
 
     @workflow.init
@@ -236,13 +237,20 @@ class AgentRun(Waiting):
         state = self._state
         self._batch, self._observed = planned, set()
         for portion in portions(planned):
-            count = len(portion)
+            first, count = portion[0], len(portion)
+            state.question = effects.approval_question(first, self._now())
             barred: End | None = await self._admitted(partial(self._before_tool_calls, count))
+            answer = state.take_answer()
             if barred:
                 return barred
             state.tool_calls += count
             self._enter(f"tools of model call {number}")
-            end = await self._run_portion(spec, portion, number)
+            if answer is not None and answer.kind == "denied":
+                end = self._take(effects.denied(first, answer), first, number)
+            elif first.alone:
+                end = self._take(await self._run_effect(spec, first, number), first, number)
+            else:
+                end = await self._run_portion(spec, portion, number)
             if end:
                 return end
         self._batch = ()
@@ -251,39 +259,45 @@ class AgentRun(Waiting):
     def _before_tool_calls(self, count: int) -> End | Hold | None:
         return admission.before_tool_call(self._state, self._now(), count)
 
+    def _take(self, outcome: Outcome, item: Planned, number: int) -> End | None:
+        """Put what came of a call into the transcript; the end, where there is one."""
+        state = self._state
+        if isinstance(outcome, End):
+            return outcome
+        self._observed.add(item.call.id)
+        if isinstance(outcome, ToolMessage):
+            state.append_message(outcome)
+            return End(Status.TOOL_FATAL, f"{item.call.name[:80]} is not a tool of this agent") if item.fatal else None
+        state.append_recorded(outcome.observation, Entry(call=(number, item.position)))
+        if outcome.fatal:
+            return End(Status.TOOL_FATAL, f"{item.call.name} says that nothing the model does can help")
+        return None
+
     async def _run_portion(self, spec: RunSpec, portion: Sequence[Planned], number: int) -> End | None:
-        """Run neighbouring reads side by side, or one effect; append the observations in the order of the calls."""
+        """Run neighbouring reads side by side; append the observations in the order of the calls."""
         state, began = self._state, self._now()
         handles = self._dispatched(spec, portion, number)
         end: End | None = None
         worked, missing = 0, False  # once an observation is missing, none after it may stand in the transcript
         for item in portion:
+            outcome: Outcome
             if item.observation is not None:
-                if missing:
-                    continue
-                state.append_message(item.observation)
-                if item.fatal:
-                    end = end or End(Status.TOOL_FATAL, f"{item.call.name[:80]} is not a tool of this agent")
+                outcome = item.observation
             else:
                 handle = handles[item.position]
-                if not item.alone:  # an effect in flight is always left to finish
-                    await self._done_or_given_up(handle)
+                await self._done_or_given_up(handle)
                 try:
                     ran = await handle
                 except ActivityError as error:
                     worked = max(worked, self._worked(error, began))
-                    failure = None if missing else self._tool_failed(item, error)
-                    end = end or failure
-                    missing = missing or failure is not None
+                    outcome = self._read_failed(item, error)
                 else:
                     worked = max(worked, ran.milliseconds)
-                    if not missing:
-                        state.append_recorded(ran.observation, Entry(call=(number, item.position)))
-                        if ran.fatal:
-                            text = f"{item.call.name} says that nothing the model does can help"
-                            end = end or End(Status.TOOL_FATAL, text)
+                    outcome = ran
             if not missing:
-                self._observed.add(item.call.id)
+                ended = self._take(outcome, item, number)
+                end = end or ended
+                missing = isinstance(outcome, End)
         state.working_milliseconds += worked
         return end
 
@@ -305,23 +319,17 @@ class AgentRun(Waiting):
                 handles[item.position] = calls.start_run_tool(request, item, spec, admission.working_left(state))
         return handles
 
-    def _tool_failed(self, item: Planned, error: ActivityError) -> End | None:
-        """What a dispatch without an observation means: the model is told of a read, an effect is unknown."""
-        cause = error.cause
-        ran_not = isinstance(cause, ApplicationError) and cause.type in contracts.NOT_RUN
-        if item.alone and not ran_not:
-            how = cause.message if isinstance(cause, ApplicationError | TimeoutError) else "it was cancelled"
-            text = f"{item.call.name} ({item.call.id}) may or may not have happened: {how}"
-            return End(Status.OUTCOME_UNKNOWN, text[:500])
+    def _read_failed(self, item: Planned, error: ActivityError) -> ToolMessage | End:
+        """What a read without an observation means: the model is told, unless its time was the run's."""
         barred = self._barred_in_flight()
         if barred:
             return barred
         kind, text = "timeout", f"{item.call.name} did not answer in time"
+        cause = error.cause
         if isinstance(cause, ApplicationError):
             kind = "unavailable"
             text = cause.message if cause.type in contracts.TELLABLE else f"{item.call.name} could not be run"
-        self._state.append_message(refusal(item.call, kind, text[:500]))
-        return None
+        return refusal(item.call, kind, text[:500])
 
     async def _close(self, end: End) -> RunResult:
         """Record the end. Messages that arrive meanwhile change nothing any more."""
@@ -330,7 +338,8 @@ class AgentRun(Waiting):
         if state.tells:
             state.note(f"{len(state.tells)} of a user's messages came too late to be answered: {state.tells[0][:80]}")
         unrun = [item.call.id for item in self._batch if item.call.id not in self._observed]
-        self._result = judgement.conclude(state, end, unrun)
+        unknown = [call_id for call_id in unrun if call_id == self._unknown]
+        self._result = judgement.conclude(state, end, unrun, unknown)
         self._enter("recording the end")
         if self._spec is None:
             return self._result

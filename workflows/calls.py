@@ -12,7 +12,18 @@ from temporalio.workflow import ActivityCancellationType, ActivityHandle
 
 from longshift import contracts, jsontext
 from longshift.batches import Planned
-from longshift.contracts import CalledModel, CallModel, CloseRun, OpenedRun, OpenRun, RanTool, RunSpec, RunTool
+from longshift.contracts import (
+    CalledModel,
+    CallModel,
+    CloseRun,
+    OpenedRun,
+    OpenRun,
+    RanTool,
+    RunSpec,
+    RunTool,
+    SettledEffect,
+    SettleEffect,
+)
 from longshift.state import MAX_DURATION
 
 ONCE = RetryPolicy(maximum_attempts=1)
@@ -35,6 +46,10 @@ MODEL_MARGIN = 10.0
 """Seconds beyond the endpoint's own time-out for reading and writing the journal."""
 TOOL_MARGIN = 5.0
 """Seconds beyond the tool's own time-out, which the activity keeps itself, for reading and writing the journal."""
+TAKEN_SECONDS = 30.0
+"""Seconds for a worker to take an effect; past them it surely did not run, and the run looks again whether it may."""
+SETTLE_MARGIN = 60.0
+"""Seconds for one attempt to settle an effect, beyond the time for which its handler may still be at work."""
 CLOSE_SECONDS = 600.0
 """Seconds to try to record the end of a run; past them the run ends all the same and its result says so."""
 OPEN_ATTEMPT_SECONDS = 60.0
@@ -62,6 +77,12 @@ async def call_model(request: CallModel) -> CalledModel:
 @activity.defn(name=contracts.RUN_TOOL)
 async def run_tool(request: RunTool) -> RanTool:
     """Run one admitted tool call."""
+    raise NotImplementedError
+
+
+@activity.defn(name=contracts.SETTLE_EFFECT)
+async def settle_effect(request: SettleEffect) -> SettledEffect:
+    """Find out what came of an effect."""
     raise NotImplementedError
 
 
@@ -115,10 +136,12 @@ def start_run_tool(request: RunTool, planned: Planned, spec: RunSpec, seconds: f
     """
     effect = planned.alone
     tool_seconds = planned.tool.timeout_seconds if planned.tool else OPEN_ATTEMPT_SECONDS
+    again = f"-again-{request.dispatch}" if request.dispatch else ""
     return workflow.start_activity(
         run_tool,
         request,
-        activity_id=f"tool-{request.model_call}.{request.position}",
+        activity_id=f"tool-{request.model_call}.{request.position}{again}",
+        schedule_to_start_timeout=_duration(TAKEN_SECONDS) if effect else None,
         start_to_close_timeout=_duration(min(tool_seconds + TOOL_MARGIN, seconds)),
         schedule_to_close_timeout=_duration(MAX_DURATION),
         heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
@@ -127,6 +150,30 @@ def start_run_tool(request: RunTool, planned: Planned, spec: RunSpec, seconds: f
             ActivityCancellationType.WAIT_CANCELLATION_COMPLETED if effect else ActivityCancellationType.TRY_CANCEL
         ),
         summary=_cut(f"{'effect ' if effect else ''}{request.call.name} {jsontext.canonical(request.call.arguments)}"),
+    )
+
+
+def start_settle_effect(
+    request: SettleEffect, spec: RunSpec, planned: Planned, times_before: int
+) -> ActivityHandle[SettledEffect]:
+    """Start `settle_effect`, which is tried until the workflow gives it up.
+
+    Args:
+        times_before: how often it was started before for this call.
+    """
+    call = request.call
+    tool_seconds = planned.tool.timeout_seconds if planned.tool else OPEN_ATTEMPT_SECONDS
+    what = "settle" if request.resolution is None else "resolve"
+    return workflow.start_activity(
+        settle_effect,
+        request,
+        activity_id=f"{what}-{call.model_call}.{call.position}{f'-again-{times_before}' if times_before else ''}",
+        start_to_close_timeout=_duration(tool_seconds + TOOL_MARGIN + SETTLE_MARGIN),
+        schedule_to_close_timeout=_duration(MAX_DURATION),
+        heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
+        retry_policy=RECORDING,
+        cancellation_type=ActivityCancellationType.TRY_CANCEL,
+        summary=_cut(f"{what} effect {call.call.name}: {'what came of it?' if what == 'settle' else 'a person knows'}"),
     )
 
 

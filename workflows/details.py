@@ -16,6 +16,7 @@ def memo(view: StateView, spec: RunSpec) -> dict[str, Any]:
         "model": spec.endpoint.model,
         "status": view.result.status.value if view.result else view.status,
         "detail": view.result.detail if view.result else view.waiting_for or "",
+        "question": view.question.model_dump(mode="json") if view.question and not view.result else None,
     }
 
 
@@ -38,6 +39,11 @@ def markdown(view: StateView, spec: RunSpec) -> str:
     ]
     if view.waiting_for:
         lines.append(f"Waits: {view.waiting_for}.")
+    if view.question:
+        asked = view.question
+        answer = f'{{"call_id": "{asked.call_id}", "arguments_sha256": "{asked.arguments_sha256[:16]}"}}'
+        names = "`approve` or `deny` (with a `reason`)" if asked.kind == "approval" else "`resolve` (with an `outcome`)"
+        lines.append(f"From here, the update {names} with `{answer}` answers it.")
     if view.result:
         lines.append(view.result.detail)
     return "\n\n".join(lines)

@@ -4,7 +4,7 @@ Handlers are synchronous, take whatever arrives, cannot raise, and only write to
 admission points. So no message can be lost at completion or continue-as-new, and none can fail a workflow task.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic import JsonValue
@@ -12,12 +12,16 @@ from temporalio import workflow
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
-from longshift import contracts, inbox
+from longshift import answering, contracts, inbox
 from longshift.admission import Hold
 from longshift.contracts import RunResult, RunSpec, StateView
 from longshift.inbox import MessageRefused
 from longshift.limits import Limits
+from longshift.questions import PersonsAnswer
 from longshift.state import RunState
+
+ReadAnswer = Callable[[RunState, tuple[Any, ...], float], PersonsAnswer]
+"""Reads a person's answer to the run's question. Raises MessageRefused."""
 
 MESSAGE_REFUSED = "MessageRefused"
 """Failure type of an update that is refused; nothing was changed."""
@@ -105,6 +109,52 @@ class Mailbox:
         except MessageRefused as refused:
             self._received("tell_refused", reason=str(refused))
 
+    @workflow.update(name=contracts.APPROVE, description="Let a call run: {call_id, arguments_sha256, reason}.")
+    def approve(self, *args: Any) -> str:
+        """A person lets the effect that waits be made. Returns what stands."""
+        return self._answer(answering.read_approval, args)
+
+    @approve.validator
+    def _check_approve(self, *args: Any) -> None:
+        self._check_answer(answering.read_approval, args)
+
+    @workflow.signal(name=contracts.APPROVE, description="The same as the update, for when no worker answers.")
+    def approve_later(self, *args: Any) -> None:
+        """An approval that waits for a worker; one that does not fit is recorded and changes nothing."""
+        self._answer_later(answering.read_approval, args)
+
+    @workflow.update(name=contracts.DENY, description="Do not let a call run: {call_id, arguments_sha256, reason}.")
+    def deny(self, *args: Any) -> str:
+        """A person does not let the effect that waits be made; the model reads why. Returns what stands."""
+        return self._answer(answering.read_denial, args)
+
+    @deny.validator
+    def _check_deny(self, *args: Any) -> None:
+        self._check_answer(answering.read_denial, args)
+
+    @workflow.signal(name=contracts.DENY, description="The same as the update, for when no worker answers.")
+    def deny_later(self, *args: Any) -> None:
+        """A denial that waits for a worker; one that does not fit is recorded and changes nothing."""
+        self._answer_later(answering.read_denial, args)
+
+    @workflow.update(
+        name=contracts.RESOLVE,
+        description="Say what came of a call: {call_id, arguments_sha256, outcome: happened (with result), "
+        "did_not_happen or stop, reason}.",
+    )
+    def resolve(self, *args: Any) -> str:
+        """A person says what came of the effect whose outcome is unknown. Returns what stands."""
+        return self._answer(answering.read_resolution, args)
+
+    @resolve.validator
+    def _check_resolve(self, *args: Any) -> None:
+        self._check_answer(answering.read_resolution, args)
+
+    @workflow.signal(name=contracts.RESOLVE, description="The same as the update, for when no worker answers.")
+    def resolve_later(self, *args: Any) -> None:
+        """A resolution that waits for a worker; one that does not fit is recorded and changes nothing."""
+        self._answer_later(answering.read_resolution, args)
+
     @workflow.signal(dynamic=True)
     def unknown(self, name: str, _: Sequence[RawValue]) -> None:
         """A signal of no known name changes nothing and is recorded."""
@@ -114,6 +164,31 @@ class Mailbox:
     def state(self, *_: Any) -> StateView:
         """The state as a person sees it."""
         return self._view()
+
+    def _answer(self, read: ReadAnswer, args: tuple[Any, ...]) -> str:
+        try:
+            return self._take_answer(read, args)
+        except MessageRefused as refused:  # two answers in one task: the second is checked before the first counts
+            raise ApplicationError(str(refused), type=MESSAGE_REFUSED, non_retryable=True) from None
+
+    def _answer_later(self, read: ReadAnswer, args: tuple[Any, ...]) -> None:
+        try:
+            self._take_answer(read, args)
+        except MessageRefused as refused:
+            self._received("answer_refused", reason=str(refused))
+
+    def _take_answer(self, read: ReadAnswer, args: tuple[Any, ...]) -> str:
+        answer = read(self._state, args, workflow.time())
+        words = answering.apply(self._state, answer)
+        self._received(answer.kind, call_id=answer.call_id, reason=answer.reason)
+        return words
+
+    def _check_answer(self, read: ReadAnswer, args: tuple[Any, ...]) -> None:
+        self._refuse_if_ended()
+        try:
+            read(self._state, args, workflow.time())
+        except MessageRefused as refused:
+            raise ApplicationError(str(refused), type=MESSAGE_REFUSED, non_retryable=True) from None
 
     def _change_limits(self, args: tuple[Any, ...]) -> None:
         changes, request_id = inbox.read_limits(args)

@@ -22,7 +22,7 @@ from longshift import jsontext
 from longshift.exceptions import MAX_MESSAGE, from_exception
 from longshift.observations import cut, error, kind_of, ok, read
 from longshift.plainjson import MAX_INT_BITS, MAX_LEVELS
-from longshift.tools import ToolError, ToolFatal, ToolNotFound, ToolRefused, ToolTransient
+from longshift.tools import ToolError, ToolFatal, ToolNotFound, ToolOutcomeUnknown, ToolRefused, ToolTransient
 
 
 class Colour(enum.Enum):
@@ -343,6 +343,31 @@ def test_an_http_status_decides_the_kind(status: int, kind: str) -> None:
     with pytest.raises(httpx.HTTPStatusError) as caught:
         response.raise_for_status()
     assert from_exception(caught.value)[0] == kind
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind"),
+    [
+        (ConnectionResetError("dropped"), "outcome_unknown"),
+        (TimeoutError(), "outcome_unknown"),
+        (httpx.ReadTimeout("slow"), "outcome_unknown"),
+        (httpx.RemoteProtocolError("cut"), "outcome_unknown"),
+        (HasStatus(500), "outcome_unknown"),
+        (HasStatus(504), "outcome_unknown"),
+        (ConnectionRefusedError("nobody"), "transient"),
+        (httpx.ConnectError("refused"), "transient"),
+        (httpx.ConnectTimeout("slow"), "transient"),
+        (HasStatus(429), "transient"),
+        (HasStatus(503), "transient"),
+        (ToolTransient("the author says that nothing was done"), "transient"),
+        (ToolOutcomeUnknown("no reply"), "outcome_unknown"),
+        (HasStatus(401), "fatal"),
+        (HasStatus(404), "exception"),
+        (ValueError("bad"), "exception"),
+    ],
+)
+def test_what_breaks_off_an_effect_leaves_its_outcome_unknown(raised: Exception, kind: str) -> None:
+    assert from_exception(raised, effect=True)[0] == kind
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,166 @@
+"""How a run makes one effect: dispatched once, and settled with the ledger where its outcome did not come back."""
+
+from dataclasses import dataclass
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, TimeoutError, TimeoutType
+
+from longshift import admission, contracts, effects
+from longshift.admission import End, Hold
+from longshift.batches import Planned, refusal
+from longshift.contracts import RanTool, RunSpec, RunTool, SettledEffect, SettleEffect
+from longshift.effects import Again, Missed
+from longshift.messages import ToolMessage
+from longshift.questions import Question
+from longshift.status import Status
+from longshift.turns import ModelFailure
+from workflows import calls
+from workflows.waiting import Waiting
+
+Outcome = RanTool | ToolMessage | End
+"""What came of an effect: what its tool brought, what the run says in its place, or why the run ends without either."""
+BY_LEDGER = "effects-by-ledger"
+"""Runs from before this patch end where an effect's outcome was lost, and do not cancel one that no worker took."""
+NOT_STARTED = "ACTIVITY_ID_NOT_STARTED"
+"""Temporal's word for an activity that was cancelled before a worker took it."""
+
+
+@dataclass
+class _Tries:
+    """How often what was tried for one effect."""
+
+    again: int = 0
+    """Dispatched again because its tool is idempotent."""
+    settled: int = 0
+    away: int = 0
+    """Not begun because the journal was away."""
+
+
+class EffectRuns(Waiting):
+    """A run that makes effects."""
+
+    _unknown: str | None = None
+    """Id of the effect at hand while it may or may not have happened."""
+
+    async def _run_effect(self, spec: RunSpec, item: Planned, number: int) -> Outcome:
+        """Make one admitted effect, at most once."""
+        state, tries = self._state, _Tries()
+        request = RunTool(run_id=state.run_id, model_call=number, position=item.position, call=item.call)
+        while True:
+            began = self._now()
+            handle = calls.start_run_tool(request, item, spec, admission.working_left(state))
+            await self._done_or_withdrawn(handle)
+            try:
+                return self._worked_by(await handle)
+            except ActivityError as error:
+                state.working_milliseconds += self._worked(error, began)
+                missed = missed_of(error)
+            outcome = await self._after_miss(missed, spec, item, request, tries)
+            if not isinstance(outcome, int):
+                return outcome
+            barred = admission.barred(state, self._now())
+            if barred:
+                return barred
+            request = request.model_copy(update={"dispatch": outcome + 1})
+
+    async def _after_miss(
+        self, missed: Missed, spec: RunSpec, item: Planned, request: RunTool, tries: _Tries
+    ) -> Outcome | int:
+        """What came of an effect whose dispatch brought nothing; or the fence above which it is dispatched anew."""
+        if missed.kind == "missing":
+            return refusal(item.call, "unavailable", missed.how)
+        if missed.kind == "not_taken":
+            return request.dispatch
+        if missed.kind == "not_begun":
+            tries.away += 1
+            failure = ModelFailure(kind="journal", message=missed.how, transient=True)
+            return await self._until_journal(failure, tries.away) or request.dispatch
+        self._unknown = item.call.id
+        if not workflow.patched(BY_LEDGER):
+            text = f"{item.call.name} ({item.call.id}) may or may not have happened: {missed.how}"
+            return End(Status.OUTCOME_UNKNOWN, text[:500])
+        settled = await self._settled(SettleEffect(call=request), spec, item, tries.settled)
+        tries.settled += 1
+        if isinstance(settled, End):
+            return settled
+        if settled.ran is not None:
+            return self._worked_by(settled.ran)
+        fence = max(request.dispatch, settled.fence or 0)
+        if settled.unknown is None:
+            self._unknown = None
+            return fence
+        step = effects.after_unknown(spec.agent, item, settled.unknown, tries.again, self._now())
+        if isinstance(step, Question):
+            return await self._resolved(step, spec, item, request)
+        if not isinstance(step, Again):
+            return step
+        tries.again += 1
+        return fence
+
+    def _worked_by(self, ran: RanTool) -> RanTool:
+        self._state.working_milliseconds += ran.milliseconds
+        return ran
+
+    async def _done_or_withdrawn(self, handle: workflow.ActivityHandle[RanTool]) -> None:
+        """Wait for an effect. Where the run must end meanwhile, one that no worker took is withdrawn; one at work is
+        left to finish, since the activity heeds no cancellation."""
+        await workflow.wait_condition(lambda: handle.done() or self._stop_now() or self._past_deadline())
+        if not handle.done() and workflow.patched(BY_LEDGER):
+            handle.cancel()
+
+    async def _settled(
+        self, request: SettleEffect, spec: RunSpec, item: Planned, times_before: int
+    ) -> SettledEffect | End:
+        """Have the ledger say what came of an effect; the end, where the run must end before it could."""
+        self._enter(f"finding out what came of {item.call.name}")
+        handle = calls.start_settle_effect(request, spec, item, times_before)
+        await self._done_or_given_up(handle)
+        try:
+            return await handle
+        except ActivityError as error:
+            barred = self._barred_in_flight()
+            if barred:
+                return barred
+            return SettledEffect(fence=request.call.dispatch, unknown=missed_of(error).how)
+
+    async def _resolved(self, asked: Question, spec: RunSpec, item: Planned, request: RunTool) -> Outcome:
+        """Ask a person what came of an effect, and wait for the answer."""
+        state = self._state
+        state.question = asked
+        barred: End | None = await self._admitted(self._resolution_awaited)
+        answer = state.take_answer()
+        if barred:
+            return barred
+        assert answer is not None
+        content = effects.resolution(answer)
+        if content is None:
+            return effects.stopped_by_person(item, answer)
+        settled = await self._settled(SettleEffect(call=request, resolution=content), spec, item, 0)
+        if isinstance(settled, End):
+            return settled
+        # Where the ledger takes no word on this call, the person's stands in the transcript all the same.
+        return settled.ran or ToolMessage(call_id=item.call.id, name=item.call.name, content=content)
+
+    def _resolution_awaited(self) -> End | Hold | None:
+        return admission.barred(self._state, self._now()) or admission.unanswered(self._state)
+
+
+def missed_of(error: ActivityError) -> Missed:
+    """What the platform knows of a dispatch that brought nothing. Whatever it does not prove is unknown."""
+    cause = error.cause
+    if isinstance(cause, ApplicationError):
+        if cause.type == contracts.JOURNAL_AWAY:
+            return Missed("not_begun", cause.message)
+        if cause.type in contracts.NO_SUCH_TOOL:
+            return Missed("missing", cause.message if cause.type == contracts.TOOL_MISSING else "no worker can run it")
+        if cause.type == "WorkerShutdown":
+            return Missed("unknown", "its worker was shut down while it was at work")
+        return Missed("unknown", cause.message)
+    if isinstance(cause, CancelledError):
+        return Missed("not_taken" if NOT_STARTED in cause.details else "unknown", "it was cancelled")
+    if isinstance(cause, TimeoutError):
+        if cause.type == TimeoutType.SCHEDULE_TO_START:
+            return Missed("not_taken", "no worker took it")
+        lost = cause.type == TimeoutType.HEARTBEAT
+        return Missed("unknown", "its worker was lost" if lost else "its time ran out")
+    return Missed("unknown", "its dispatch failed")
