@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -12,14 +13,18 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 from sqlmodel import SQLModel
 
+from longshift.contracts import RunTool
+from longshift.messages import arguments_digest, text_of
 from store import tables
 from store.engine import open_database
 from store.errors import JournalUnavailable
-from store.journal import Journal
+from store.journal import Begun, Journal, Observed
 from store.migrations import HEAD
-from tests.store.shift import made
+from tests.store.shift import call, made, tool_message
 
 pytestmark = pytest.mark.asyncio
+
+ORDER = call("a", "place_order")
 
 
 async def test_the_migrations_make_what_the_tables_say(empty_url: str) -> None:
@@ -39,6 +44,44 @@ async def test_the_head_is_the_last_migration() -> None:
     config.set_main_option("script_location", "store:migrations")
     config.set_main_option("path_separator", "os")
     assert ScriptDirectory.from_config(config).get_heads() == [HEAD]
+
+
+async def test_effects_of_the_first_version_are_held_by_the_fence_of_this_one(empty_url: str) -> None:
+    asked = [RunTool(run_id="old", model_call=1, position=n, call=ORDER) for n in range(4)]
+    done = Observed(tool_message(ORDER, "done"), 7, False)
+
+    def enter(connection: Connection, position: int, **outcome: object) -> None:
+        key = {"run_id": "old", "model_call": 1, "position": position, "call_id": "a"}
+        call = {"name": "place_order", "arguments_sha256": arguments_digest(ORDER), "kind": "effect", "fatal": False}
+        row = key | call | {"state": "started", "attempt": "worker-0", "started_at": 1.0} | outcome
+        names, values = ", ".join(row), ", ".join(f":{name}" for name in row)
+        connection.execute(text(f"INSERT INTO tool_calls ({names}) VALUES ({values})"), row)
+
+    def first_version(connection: Connection) -> None:
+        config = Config(attributes={"connection": connection})
+        config.set_main_option("script_location", "store:migrations")
+        config.set_main_option("path_separator", "os")
+        command.upgrade(config, "0001")
+        enter(connection, 0)
+        enter(connection, 1, state="settled", body=text_of(done.observation), milliseconds=7)
+
+    database = open_database(empty_url)
+    await database.write(first_version)
+    journal = await Journal.open(empty_url)
+    await database.write(lambda connection: enter(connection, 2))  # by a worker of before, still at work
+    await database.close()
+    rows = await journal.tool_calls("old")
+    assert [(row.state, row.dispatch, row.note) for row in rows] == [
+        ("started", 0, None),
+        ("settled", 0, None),
+        ("started", 0, None),
+    ]
+    begun = [await journal.begin_effect(request, "worker-1", 2.0, again=False) for request in asked]
+    assert begun == [False, False, False, True]
+    standing = [await journal.settle_effect(request, 3.0) for request in asked]
+    assert standing == [Begun(0, 1.0, False), done, Begun(0, 1.0, False), Begun(0, 2.0, False)]
+    assert await journal.settle_tool_call(asked[0], "effect", "worker-0", done, 1.0, 4.0) == done
+    await journal.close()
 
 
 async def test_several_workers_that_start_at_once_migrate_once(empty_url: str) -> None:
