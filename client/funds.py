@@ -34,5 +34,7 @@ class Funds:
         async with open_journal(self._journal_url) as journal:
             try:
                 return await journal.raise_fund(name, amount, request_id)
-            except (FundRefused, AmountRefused) as refused:
+            except FundRefused as refused:
                 raise Refused(str(refused)) from None
+            except AmountRefused as refused:
+                raise Refused(f"amount: {refused}") from None

@@ -66,9 +66,9 @@ def funds_command(context: click.Context, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def set_command(config: Path | None, name: str, amount: int, as_json: bool) -> None:
-    """Make the budget of fund NAME so many cents, and make the fund where there is none.
+    """Give fund NAME a budget, and make it where there is none.
 
-    Below what is used, nothing more is granted; calls that are out go on.
+    AMOUNT is in US cents, with up to four decimals. Below what is used, nothing more is granted; calls that are out go on.
 
     \b
     Examples:
@@ -83,7 +83,9 @@ def set_command(config: Path | None, name: str, amount: int, as_json: bool) -> N
 @json_option
 @click.pass_obj
 def raise_command(config: Path | None, name: str, amount: int, as_json: bool) -> None:
-    """Add so many cents to the budget of fund NAME. Shifts that wait for it go on.
+    """Add to the budget of fund NAME.
+
+    AMOUNT is in US cents, with up to four decimals. Shifts that wait for the fund go on.
 
     \b
     Examples:

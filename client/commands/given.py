@@ -24,7 +24,8 @@ def fund_name(_context: click.Context, parameter: click.Parameter, name: str | N
     try:
         return None if name is None else usable_name(name)
     except ValueError as error:
-        raise BadInput([f"{parameter.human_readable_name}: {error}"]) from None
+        where = parameter.opts[0] if isinstance(parameter, click.Option) else parameter.human_readable_name
+        raise BadInput([f"{where}: {error}"]) from None
 
 
 def read_limits(words: Sequence[str], current: Limits | None = None) -> dict[str, JsonValue]:
