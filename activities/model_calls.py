@@ -48,7 +48,7 @@ class ModelCalls(Recorder):
                 raise failures.model_failed(failure) from None
             began = time.monotonic()
             try:
-                reply = await self._send(request, spec)
+                reply = await self._send(request, spec, draw)
             except CallFailed as failed:
                 failure = failed.failure.model_copy(update={"milliseconds": milliseconds(began)})
                 await self._settle(lambda: self._journal.fail_model_call(request, failure, time.time()))
@@ -80,7 +80,7 @@ class ModelCalls(Recorder):
         )
         return Draw(spec.fund, most(request.estimate, highest))
 
-    async def _send(self, request: CallModel, spec: RunSpec) -> Reply:
+    async def _send(self, request: CallModel, spec: RunSpec, draw: Draw | None) -> Reply:
         name = spec.endpoint.name
         endpoint = self._endpoints.get(name)
         if endpoint is None:
@@ -95,7 +95,7 @@ class ModelCalls(Recorder):
                     tools=spec.agent.tools if request.tools else (),
                     messages=lambda: self._journal.transcript(request.run_id, request.head),
                     own_id=lambda position: f"ls-{mark}-{request.number}-{position}",
-                    estimate=request.estimate,
+                    estimate=(draw.amount if draw is not None else None) or request.estimate,
                     observe_malformed=spec.agent.malformed_calls == "observe",
                 )
             )
