@@ -67,7 +67,7 @@ class ToolCalls(Recorder):
         if activity.info().attempt > 1 and (stored := await self._journal.stored_observation(request)):
             return _ran(stored)
         started, began = time.time(), time.monotonic()
-        seen = await self._handled(request, tool, arguments)
+        seen = await self._handled(request, tool, arguments, tool.spec.timeout_seconds)
         if seen is None:
             content = observations.error("timeout", _too_long(tool))
             seen = Observation(content, content, "timeout")
@@ -94,12 +94,12 @@ class ToolCalls(Recorder):
     async def _effect(self, request: RunTool, tool: Tool[..., Any], arguments: Mapping[str, Any]) -> RanTool:
         """Make an effect, once `started` is committed; never where it may have been made before."""
         again = tool.spec.idempotent and request.dispatch > 0
-        if activity.info().attempt > 1 or not await self._journal.begin_effect(
-            request, sender(), time.time(), again=again
-        ):
-            return await self._dispatched_before(request)
         started, began = time.time(), time.monotonic()
-        seen = await self._handled(request, tool, arguments)
+        if activity.info().attempt > 1 or not await self._journal.begin_effect(request, sender(), started, again=again):
+            return await self._dispatched_before(request)
+        # A worker that stood still since then may not begin what the run has given up meanwhile.
+        passed = max(time.time() - started, time.monotonic() - began)
+        seen = await self._handled(request, tool, arguments, tool.spec.timeout_seconds - passed)
         if seen is None or seen.kind == "outcome_unknown":
             why = _too_long(tool) if seen is None else observations.message_of(seen.content)
             await self._settle(lambda: self._journal.leave_unknown(request, time.time(), why))
@@ -107,16 +107,18 @@ class ToolCalls(Recorder):
         return await self._observed(request, "effect", _observed(request, seen, began), started)
 
     async def _handled(
-        self, request: RunTool, tool: Tool[..., Any], arguments: Mapping[str, Any]
+        self, request: RunTool, tool: Tool[..., Any], arguments: Mapping[str, Any], seconds: float
     ) -> Observation | None:
-        """What the tool's handler brought; None where its time ran out."""
+        """What the tool's handler brought; None where its time ran out. Without any time it is not begun."""
+        if seconds <= 0:
+            return None
         context = ToolContext(
             run_id=request.run_id,
             call_id=request.call.id,
             operation_id=f"{request.run_id}/{request.model_call}/{request.position}/{request.call.id}",
         )
         try:
-            async with asyncio.timeout(tool.spec.timeout_seconds):
+            async with asyncio.timeout(seconds):
                 return await observations.observe(tool, arguments, context, self._in_thread)
         except TimeoutError:
             return None

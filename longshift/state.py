@@ -144,6 +144,11 @@ class RunState(BaseModel):
         self.exposure += self.limits.estimate
         return self.model_calls
 
+    def withdraw_model_call(self, estimate: int) -> None:
+        """Forget a call that was never admitted: the run's fund, which only an activity can ask, did not pay for it."""
+        self.model_calls -= 1
+        self.exposure -= estimate
+
     def settle_turn(self, turn: Turn, estimate: int) -> None:
         """Replace the estimate reserved for a call by what it cost, where that is known."""
         self.replies += 1

@@ -16,7 +16,6 @@ from longshift.admission import Allowance, End, Hold
 from longshift.agent import schemas_bytes
 from longshift.batches import Planned, portions, refusal
 from longshift.contracts import (
-    CallModel,
     CloseRun,
     Entry,
     InputRefused,
@@ -32,18 +31,17 @@ from longshift.judgement import Batch
 from longshift.messages import ToolMessage
 from longshift.state import Answer, Carried, RunState, Stop
 from longshift.status import Status
-from longshift.turns import ModelFailure, Turn
+from longshift.turns import ModelFailure
 from workflows import calls, details
 from workflows.effect_runs import EffectRuns, Outcome
+from workflows.model_runs import ModelRuns
 
-REDISPATCHES = 5
-"""How often one admitted model call is handed out again because its worker was lost, before it counts as failed."""
 CLOSED_WELL = (Status.COMPLETED, Status.STOP_REQUESTED)
 """Statuses with which the workflow completes; with every other it fails, so that a list of runs tells the truth."""
 
 
 @workflow.defn(name=contracts.WORKFLOW)
-class AgentRun(EffectRuns):
+class AgentRun(EffectRuns, ModelRuns):
     """One agent run, or one run of its chain after continue-as-new."""
 
     @workflow.init
@@ -155,6 +153,9 @@ class AgentRun(EffectRuns):
         reply = await self._call_model(spec, number, allowance, estimate)
         if isinstance(reply, End):
             return reply
+        if isinstance(reply, ModelFailure) and reply.kind == "fund":
+            return await self._unfunded(reply, estimate)
+        self._unfunded_times = 0
         if isinstance(reply, ModelFailure):
             return await self._failed(reply, estimate, allowance.output_tokens, number)
         state.settle_turn(reply, estimate)
@@ -172,65 +173,6 @@ class AgentRun(EffectRuns):
         if isinstance(verdict, Batch):
             return await self._run_batch(spec, verdict.planned, number)
         return judgement.answered(state, verdict, number)
-
-    async def _call_model(
-        self, spec: RunSpec, number: int, allowance: Allowance, estimate: int
-    ) -> Turn | ModelFailure | End:
-        """Hand out one admitted call. It is handed out again, under the same number, where its worker was lost, since
-        the journal knows whether it was sent and answered, and where the journal was away before it was sent."""
-        state = self._state
-        request = CallModel(
-            run_id=state.run_id,
-            number=number,
-            reply=state.replies + 1,
-            head=state.head,
-            entries=tuple(state.entries),
-            decisions=tuple(state.decisions),
-            output_tokens=allowance.output_tokens,
-            estimate=estimate,
-            tools=allowance.wrap_up is None,
-        )
-        dispatch, lost, away = 0, 0, 0
-        while True:
-            began = self._now()
-            handle = calls.start_call_model(request, spec, allowance.seconds, dispatch)
-            await self._done_or_given_up(handle)
-            try:
-                turn = (await handle).turn
-                state.journaled(len(request.entries), len(request.decisions))
-                state.working_milliseconds += turn.milliseconds
-                return turn
-            except ActivityError as error:
-                failure = _model_failure(error)
-                state.working_milliseconds += failure.milliseconds if failure else self._worked(error, began)
-            barred = self._barred_in_flight()
-            if barred:
-                return barred
-            dispatch += 1
-            if failure is None:
-                lost += 1
-                if lost <= REDISPATCHES:
-                    continue
-                return ModelFailure(kind="lost", message="the worker was lost again and again", transient=True)
-            if failure.kind != "journal" or not failure.transient:
-                state.journaled(len(request.entries), len(request.decisions))
-                return failure
-            away += 1
-            barred = await self._until_journal(failure, away)
-            if barred:
-                return barred
-
-    async def _failed(self, failure: ModelFailure, estimate: int, allowed: int, number: int) -> End | None:
-        """Count a failed call, and wait before the next attempt, which is admitted like any other call."""
-        state = self._state
-        state.settle_failure(failure, estimate, allowed)
-        state.decide(self._now(), "model_failed", number=number, failure=failure.kind, message=failure.message)
-        verdict = judgement.after_failure(state, failure, self._now())
-        if isinstance(verdict, End):
-            return admission.stopped(state) or verdict
-        self._enter(f"waiting {verdict.seconds:.1f} s before model call {number + 1}")
-        await self._wait(self._stopped_or_late, verdict.seconds, f"back-off before model call {number + 1}")
-        return None
 
     async def _run_batch(self, spec: RunSpec, planned: Sequence[Planned], number: int) -> End | None:
         """Run an accepted batch in its order; what never ran is named in the result."""
@@ -356,16 +298,6 @@ class AgentRun(EffectRuns):
         workflow.upsert_memo(details.memo(self._view(), self._spec))
         self._enter("ended")
         return self._result
-
-
-def _model_failure(error: ActivityError) -> ModelFailure | None:
-    """The failure that `call_model` reported; None where it reported nothing, since its worker was lost or cut off."""
-    cause = error.cause
-    if not isinstance(cause, ApplicationError) or cause.type == "WorkerShutdown":
-        return None
-    if cause.type == contracts.MODEL_FAILURE and cause.details:
-        return ModelFailure.model_validate(cause.details[0])
-    return ModelFailure(kind="internal", message=cause.message[:500], transient=False)
 
 
 def _continue_as_new_if_due(carried: Carried) -> None:

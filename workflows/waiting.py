@@ -22,6 +22,11 @@ JOURNAL_WAIT_SECONDS = 2.0
 JOURNAL_WAIT_CAP_SECONDS = 300.0
 """The longest such wait. It bounds what an outage of weeks adds to the history, which ends at 51,200 events."""
 
+FUND_WAIT_SECONDS = 5.0
+"""Seconds before a fund that had too little left is asked again; nobody tells a run that it was raised."""
+FUND_WAIT_CAP_SECONDS = 300.0
+"""The longest such wait."""
+
 
 class Waiting(Mailbox):
     """A run that can wait."""
@@ -86,6 +91,19 @@ class Waiting(Mailbox):
         seconds = judgement.backoff(attempts, JOURNAL_WAIT_SECONDS, JOURNAL_WAIT_CAP_SECONDS)
         await self._wait(self._stopped_or_late, seconds, "the journal is away")
         self._waiting = None
+        return admission.barred(self._state, self._now())
+
+    async def _until_funded(self, hold: Hold, attempts: int) -> End | None:
+        """Wait, visibly, before the fund is asked again, after so many attempts; any message has it asked at once."""
+        received = self._messages_received
+        self._waiting = hold
+        self._publish("waiting")
+        seconds = judgement.backoff(attempts, FUND_WAIT_SECONDS, FUND_WAIT_CAP_SECONDS)
+        await self._wait(
+            lambda: self._messages_received != received or self._stopped_or_late(), seconds, "the fund is used up"
+        )
+        self._waiting = None
+        self._publish("going on")
         return admission.barred(self._state, self._now())
 
     def _stopped_or_late(self) -> bool:

@@ -1,0 +1,104 @@
+"""How a run makes one model call: handed out again where its worker was lost, waited for where nobody pays for it."""
+
+from temporalio.exceptions import ActivityError, ApplicationError
+
+from longshift import admission, contracts, judgement
+from longshift.admission import Allowance, End
+from longshift.contracts import CallModel, RunSpec
+from longshift.status import Status
+from longshift.turns import ModelFailure, Turn
+from workflows import calls
+from workflows.waiting import Waiting
+
+REDISPATCHES = 5
+"""How often one admitted model call is handed out again because its worker was lost, before it counts as failed."""
+
+
+class ModelRuns(Waiting):
+    """A run that makes model calls."""
+
+    _unfunded_times = 0
+    """Attempts at the next model call that the run's fund did not pay for."""
+
+    async def _call_model(
+        self, spec: RunSpec, number: int, allowance: Allowance, estimate: int
+    ) -> Turn | ModelFailure | End:
+        """Hand out one admitted call. It is handed out again, under the same number, where its worker was lost, since
+        the journal knows whether it was sent and answered, and where the journal was away before it was sent."""
+        state = self._state
+        request = CallModel(
+            run_id=state.run_id,
+            number=number,
+            reply=state.replies + 1,
+            head=state.head,
+            entries=tuple(state.entries),
+            decisions=tuple(state.decisions),
+            output_tokens=allowance.output_tokens,
+            estimate=estimate,
+            context_bytes=state.context_bytes if spec.fund else 0,
+            tools=allowance.wrap_up is None,
+        )
+        dispatch, lost, away = 0, 0, 0
+        while True:
+            began = self._now()
+            handle = calls.start_call_model(request, spec, allowance.seconds, dispatch)
+            await self._done_or_given_up(handle)
+            try:
+                turn = (await handle).turn
+                state.journaled(len(request.entries), len(request.decisions))
+                state.working_milliseconds += turn.milliseconds
+                return turn
+            except ActivityError as error:
+                failure = _model_failure(error)
+                state.working_milliseconds += failure.milliseconds if failure else self._worked(error, began)
+            barred = self._barred_in_flight()
+            if barred:
+                return barred
+            dispatch += 1
+            if failure is None:
+                lost += 1
+                if lost <= REDISPATCHES:
+                    continue
+                return ModelFailure(kind="lost", message="the worker was lost again and again", transient=True)
+            if failure.kind == "fund":
+                return failure  # nothing was entered
+            if failure.kind != "journal" or not failure.transient:
+                state.journaled(len(request.entries), len(request.decisions))
+                return failure
+            away += 1
+            barred = await self._until_journal(failure, away)
+            if barred:
+                return barred
+
+    async def _failed(self, failure: ModelFailure, estimate: int, allowed: int, number: int) -> End | None:
+        """Count a failed call, and wait before the next attempt, which is admitted like any other call."""
+        state = self._state
+        state.settle_failure(failure, estimate, allowed)
+        state.decide(self._now(), "model_failed", number=number, failure=failure.kind, message=failure.message)
+        verdict = judgement.after_failure(state, failure, self._now())
+        if isinstance(verdict, End):
+            return admission.stopped(state) or verdict
+        self._enter(f"waiting {verdict.seconds:.1f} s before model call {number + 1}")
+        await self._wait(self._stopped_or_late, verdict.seconds, f"back-off before model call {number + 1}")
+        return None
+
+    async def _unfunded(self, failure: ModelFailure, estimate: int) -> End | None:
+        """The run's fund did not pay: the call was never admitted, and the run ends or waits, as at any limit."""
+        state = self._state
+        state.withdraw_model_call(estimate)
+        state.decide(self._now(), "unfunded", message=failure.message)
+        verdict = admission.held(state, End(Status.MODEL_COST_LIMIT, failure.message))
+        if isinstance(verdict, End):
+            return admission.barred(state, self._now()) or verdict
+        self._unfunded_times += 1
+        return await self._until_funded(verdict, self._unfunded_times)
+
+
+def _model_failure(error: ActivityError) -> ModelFailure | None:
+    """The failure that `call_model` reported; None where it reported nothing, since its worker was lost or cut off."""
+    cause = error.cause
+    if not isinstance(cause, ApplicationError) or cause.type == "WorkerShutdown":
+        return None
+    if cause.type == contracts.MODEL_FAILURE and cause.details:
+        return ModelFailure.model_validate(cause.details[0])
+    return ModelFailure(kind="internal", message=cause.message[:500], transient=False)
