@@ -1,24 +1,28 @@
 """The typed client: start runs, see how they stand, tell them things, and wait for their ends."""
 
 import asyncio
+import builtins
 import re
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeVar
+from operator import itemgetter
+from typing import Literal, TypeVar
 from uuid import uuid4
 
 from pydantic import JsonValue
-from temporalio.client import Client, RPCTimeoutOrCancelledError, WorkflowExecution, WorkflowUpdateFailedError
+from temporalio.client import Client, WorkflowExecution
 from temporalio.common import WorkflowIDReusePolicy
-from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
+from temporalio.exceptions import WorkflowAlreadyStartedError
 
-from client import following
-from client.ending import JOURNAL_REMEDY, ending, is_cut, open_journal, shown, with_journal
-from client.errors import AlreadyStarted, NoJournal, NoSuchRun, Refused, rpc_border
+from client import answers, following, recorded, sending
+from client.answers import Answered
+from client.ending import ending, is_cut, with_journal
+from client.errors import AlreadyStarted, NoJournal, Refused, rpc_border
 from client.inert import inert, short
-from client.snapshots import Listed, Snapshot, describe, ended, listed, snapshot
+from client.recorded import RecordedCall
+from client.snapshots import Listed, Snapshot, describe, listed, snapshot
 from client.story import StoryLine
 from longshift import contracts, inbox
 from longshift.agent import AGENT_NAME
@@ -26,21 +30,22 @@ from longshift.contracts import InputRefused, RunInput, RunResult, read_input
 from longshift.inbox import MessageRefused
 from longshift.limits import Limits, LimitsRefused
 from longshift.messages import Message
+from longshift.questions import Question
 from longshift.state import RunState
 from longshift.status import Status
 
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 """A run's id stands in commands, addresses and file names, and is never a path."""
-UPDATE_SECONDS = 3.0
-"""Seconds a worker has to answer a change; then it is sent as a signal, and the person told that none is up."""
 SUMMARY_CHARACTERS = 120
 """Characters of the task in the UI's list and in the memo; the server takes 400 bytes of a summary."""
+AT_ONCE = 50
+"""Runs of a list that are looked at at once."""
 DETAILS_CHARACTERS = 4000
 """Characters of the task in the UI's page of the run; the server takes 20,000 bytes."""
 
-Answer = TypeVar("Answer")
+Recorded = TypeVar("Recorded")
 
-__all__ = ["Applied", "Listed", "Shifts", "Snapshot", "Told"]
+__all__ = ["Answered", "Applied", "Listed", "RecordedCall", "Shifts", "Snapshot", "Told"]
 
 
 @dataclass(frozen=True)
@@ -141,15 +146,15 @@ class Shifts:
 
         Raises Refused when the run has ended.
         """
-        await self._signal(run_id, contracts.STOP, {"mode": mode, "reason": reason})
+        await sending.signal(self._client, run_id, contracts.STOP, {"mode": mode, "reason": reason})
 
     async def pause(self, run_id: str) -> None:
         """Let a run begin no further step; its deadline still runs. Raises Refused when the run has ended."""
-        await self._signal(run_id, contracts.PAUSE)
+        await sending.signal(self._client, run_id, contracts.PAUSE)
 
     async def resume(self, run_id: str) -> None:
         """Let a paused run go on. Raises Refused when the run has ended."""
-        await self._signal(run_id, contracts.RESUME)
+        await sending.signal(self._client, run_id, contracts.RESUME)
 
     async def set_limits(
         self, run_id: str, changes: Mapping[str, JsonValue], *, request_id: str | None = None
@@ -169,7 +174,7 @@ class Shifts:
             inbox.read_limits((message,))
         except (LimitsRefused, MessageRefused) as refused:
             raise Refused(str(refused)) from None
-        limits, waits = await self._change(run_id, contracts.SET_LIMITS, message, request_id, Limits)
+        limits, waits = await sending.change(self._client, run_id, contracts.SET_LIMITS, message, request_id, Limits)
         return Applied(limits, waits_for_worker=waits)
 
     async def tell(self, run_id: str, text: str, *, request_id: str | None = None) -> Told:
@@ -186,24 +191,72 @@ class Shifts:
             inbox.read_tell(RunState(run_id=run_id, started_at=0), (message,))
         except MessageRefused as refused:
             raise Refused(str(refused)) from None
-        waiting, waits = await self._change(run_id, contracts.TELL, message, request_id, int)
+        waiting, waits = await sending.change(self._client, run_id, contracts.TELL, message, request_id, int)
         return Told(waiting, waits_for_worker=waits)
+
+    async def approvals(self) -> builtins.list[Listed]:
+        """The runs that ask a person something, those that ask longest first; each has its `question`. No worker is
+        asked."""
+        asking = [(one.question.asked_at, one) for one in await self._listed("CloseTime IS NULL") if one.question]
+        return [one for _, one in sorted(asking, key=itemgetter(0))]
+
+    async def question(self, run_id: str, call_id: str) -> Question:
+        """What a run asks about one of its calls.
+
+        Raises Refused when it asks nothing about that call now, and says why: it was answered already, or another
+        call waits.
+        """
+        return await answers.open_question(self._client, run_id, call_id)
+
+    async def approve(self, run_id: str, question: Question, *, reason: str = "") -> Answered:
+        """Let the effect that waits be made, with the very arguments that the question is about.
+
+        Raises Refused where that question is not open any more, saying why, and when the run has ended.
+        """
+        return await answers.answer(self._client, run_id, question, contracts.APPROVE, {"reason": reason})
+
+    async def deny(self, run_id: str, question: Question, *, reason: str) -> Answered:
+        """Do not let the effect that waits be made; the model reads the reason. Raises as `approve`, and Refused for a
+        blank reason."""
+        return await answers.answer(self._client, run_id, question, contracts.DENY, {"reason": reason})
+
+    async def resolve(
+        self,
+        run_id: str,
+        question: Question,
+        outcome: Literal["happened", "did_not_happen", "stop"],
+        *,
+        result: JsonValue = None,
+        reason: str = "",
+    ) -> Answered:
+        """Say what came of an effect whose outcome is unknown.
+
+        Args:
+            outcome: `did_not_happen` lets the model ask for it again, `stop` ends the run.
+            result: what the call returned, where it happened.
+
+        Raises as `approve`, and Refused for a result that is too large.
+        """
+        fields: dict[str, JsonValue] = {"outcome": outcome, "reason": reason}
+        if outcome == "happened":
+            fields["result"] = result
+        return await answers.answer(self._client, run_id, question, contracts.RESOLVE, fields)
 
     async def transcript(self, run_id: str) -> list[Message]:
         """The messages that the journal holds of a run: those its workflow confirmed.
 
         Raises NoJournal when the journal cannot be read or holds nothing of the run.
         """
-        try:
-            async with open_journal(self._journal_url) as journal:
-                stored = await journal.messages(run_id)
-            if not stored:
-                holds = f"the journal {shown(self._journal_url)} holds nothing of run {run_id}"
-                raise NoJournal(f"{holds}: it was never opened there, or its workers use another; {JOURNAL_REMEDY}")
-        except NoJournal:
-            await describe(self._client, run_id)  # an unknown run is said to be unknown
-            raise
-        return [one.message for one in stored]
+        return await self._recorded(run_id, recorded.messages(self._journal_url, run_id))
+
+    async def tool_call(self, run_id: str, call_id: str) -> RecordedCall:
+        """One tool call of a run as the journal holds it, its observation uncut.
+
+        Raises:
+            Refused: the run made no such call; the text names some that it made.
+            NoJournal: as `transcript`.
+        """
+        return await self._recorded(run_id, recorded.tool_call(self._journal_url, run_id, call_id))
 
     def follow(self, run_id: str) -> AsyncIterator[StoryLine]:
         """The story of a run: what has happened, then what happens, until it has ended."""
@@ -211,62 +264,32 @@ class Shifts:
 
     async def list(self, limit: int = 50) -> list[Listed]:
         """The latest runs, those that began last first. No worker is asked."""
-        query = f"WorkflowType = '{contracts.WORKFLOW}' AND ExecutionStatus != 'ContinuedAsNew'"
+        seen = await self._listed("ExecutionStatus != 'ContinuedAsNew'", limit)
+        return sorted(seen, key=lambda one: one.started_at, reverse=True)
+
+    async def _listed(self, which: str, limit: int | None = None) -> builtins.list[Listed]:
+        """Runs of a query's condition, the latest first until the limit is reached."""
         found: dict[str, WorkflowExecution] = {}
         with rpc_border():
-            async for execution in self._client.list_workflows(query):
+            async for execution in self._client.list_workflows(f"WorkflowType = '{contracts.WORKFLOW}' AND {which}"):
                 found.setdefault(execution.id, execution)  # a reset leaves the ended run beside the new one
                 if len(found) == limit:
                     break
-        seen = await asyncio.gather(*(listed(self._client, execution) for execution in found.values()))
-        return sorted((one for one in seen if one is not None), key=lambda one: one.started_at, reverse=True)
+        room = asyncio.Semaphore(AT_ONCE)
 
-    async def _refuse_ended(self, run_id: str) -> None:
-        """Raise Refused when the run has ended, NoSuchRun when there is none."""
-        description = await describe(self._client, run_id)
-        if description.close_time is not None:
-            end = await ended(self._client, description)
-            raise Refused(f"run {run_id} has ended with {end.status}; nothing was sent. See: longshift result {run_id}")
+        async def look(execution: WorkflowExecution) -> Listed | None:
+            async with room:
+                return await listed(self._client, execution)
 
-    async def _signal(self, run_id: str, name: str, *values: Any) -> None:
-        await self._refuse_ended(run_id)
+        seen = await asyncio.gather(*map(look, found.values()))
+        return [one for one in seen if one is not None]
+
+    async def _recorded(self, run_id: str, reading: Awaitable[Recorded]) -> Recorded:
         try:
-            with rpc_border(run_id):
-                await self._client.get_workflow_handle(run_id).signal(name, args=values)
-        except NoSuchRun:
-            await self._refuse_ended(run_id)  # it ended meanwhile
+            return await reading
+        except NoJournal:
+            await describe(self._client, run_id)  # an unknown run is said to be unknown
             raise
-
-    async def _change(
-        self, run_id: str, name: str, message: Mapping[str, JsonValue], request_id: str, answer: type[Answer]
-    ) -> tuple[Answer | None, bool]:
-        """Send an update, or the signal of the same name where no worker answers in time.
-
-        An update that no worker took is lost when the server restarts; a signal is not. Whichever comes first counts,
-        since both carry the request id.
-
-        Returns: the worker's answer, and whether the change waits for a worker instead.
-        """
-        await self._refuse_ended(run_id)
-        handle = self._client.get_workflow_handle(run_id)
-        deadline = asyncio.timeout(UPDATE_SECONDS)
-        try:
-            with rpc_border(run_id):
-                async with deadline:
-                    done: Answer | None = await handle.execute_update(name, message, id=request_id, result_type=answer)
-                    return done, False
-        except WorkflowUpdateFailedError as error:
-            await self._refuse_ended(run_id)
-            cause = error.cause
-            raise Refused(cause.message if isinstance(cause, ApplicationError) else str(cause)) from None
-        except (RPCTimeoutOrCancelledError, TimeoutError):
-            if not deadline.expired():
-                raise asyncio.CancelledError from None  # Temporal's client wraps our caller's cancellation
-        except NoSuchRun:
-            await self._refuse_ended(run_id)  # it ended meanwhile
-            raise
-        await self._signal(run_id, name, message)
-        return None, True
 
 
 def _checked(given: RunInput) -> dict[str, JsonValue]:

@@ -18,12 +18,15 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from client.answers import commands
 from client.inert import inert
-from client.shifts import Listed, Snapshot
+from client.shifts import Listed, RecordedCall, Snapshot
 from client.story import StoryLine
 from longshift.contracts import RunResult
+from longshift.jsontext import canonical
 from longshift.limits import Limits, cents
 from longshift.messages import AssistantMessage, Message, ToolMessage
+from longshift.questions import Question
 from longshift.status import Status
 
 NARROW = 60
@@ -87,8 +90,11 @@ def result(ended: RunResult) -> None:
         if text is not None:
             click.echo(f"{name:10}{_indented(text)}")
     click.echo(f"{'used':10}{_counters(ended)}")
-    if ended.unrun_calls:
-        click.echo(f"{'never ran':10}{inert(', '.join(ended.unrun_calls))}")
+    unrun = [call_id for call_id in ended.unrun_calls if call_id not in ended.unknown_calls]
+    for name, ids in (("never ran", unrun), ("unknown", ended.unknown_calls)):
+        if ids:
+            why = "; may have happened: find out before it is done again" if name == "unknown" else ""
+            click.echo(f"{name:10}{inert(', '.join(ids))}{why}")
     for text in ended.notes:
         click.echo(f"{'note':10}{inert(text)}")
 
@@ -96,6 +102,7 @@ def result(ended: RunResult) -> None:
 def described(found: Listed) -> dict[str, Any]:
     """Where a run stands, as `--json` prints it."""
     fields = {name: getattr(found, name) for name in found.__dataclass_fields__}
+    fields["question"] = found.question.model_dump(mode="json") if found.question else None
     if isinstance(found, Snapshot):
         fields["view"] = found.view.model_dump(mode="json") if found.view else None
         fields["result"] = found.result.document() if found.result else None
@@ -105,7 +112,7 @@ def described(found: Listed) -> dict[str, Any]:
 def runs(found: Sequence[Listed]) -> None:
     """A list of runs, newest first."""
     header = ("run", "status", "agent", "started", "task")
-    rows = [(run.run_id, run.status, run.agent, _clock(run.started_at, date=True), run.goal) for run in found]
+    rows = [(run.run_id, run.status, run.agent, _clock(run.started_at, date=True), _task(run)) for run in found]
     console = Console()
     if not console.is_terminal:
         for row in (header, *rows):
@@ -215,12 +222,88 @@ def transcript(messages: Sequence[Message]) -> None:
             click.echo(f"  -> {inert(f'{call.name} {given} ({call.id})')}")
 
 
+def asking(found: Sequence[Listed]) -> None:
+    """What runs ask a person, each with the commands that answer it."""
+    if not found:
+        line("no shift waits for an answer")
+    for run in found:
+        for name, text in (("run", run.run_id), ("task", run.goal), *_question(run)):
+            click.echo(f"{name:16}{inert(text)}")
+        click.echo()
+
+
+def asked(run: Listed) -> dict[str, JsonValue]:
+    """What a run asks, as `--json` prints it."""
+    question = run.question
+    return {
+        "run_id": run.run_id,
+        "agent": run.agent,
+        "goal": run.goal,
+        "question": question.model_dump(mode="json") if question else None,
+        "commands": [*commands(run.run_id, question)] if question else [],
+    }
+
+
+def tool_call(call: RecordedCall) -> None:
+    """One tool call, whole."""
+    facts = (
+        ("call", call.call_id),
+        ("tool", call.name),
+        ("state", call.state or "not in the ledger: it was not dispatched, or is a read under way"),
+        ("dispatch", str(call.dispatch) if call.dispatch else None),
+        ("note", call.note),
+        ("asked for", f"by model call {call.model_call}, position {call.position}"),
+        ("attempt", call.attempt),
+        ("started", _clock(call.started_at, date=True) if call.started_at is not None else None),
+        ("settled", _clock(call.settled_at, date=True) if call.settled_at is not None else None),
+        ("took", f"{call.milliseconds / 1000:.3f} s" if call.milliseconds is not None else None),
+        ("arguments", _arguments(call)),
+        ("cut", "the model was given a part of the observation" if call.cut else None),
+        ("observation", call.observation),
+    )
+    for name, text in facts:
+        if text:
+            click.echo(f"{name:16}{inert(text)}")
+
+
+def _arguments(call: RecordedCall) -> str:
+    if call.arguments is not None:
+        return canonical(call.arguments)
+    return call.malformed or f"not in the journal any more; SHA-256 {call.arguments_sha256}"
+
+
+def _asks(question: Question) -> str:
+    """What is asked, in one line."""
+    what = "approve" if question.kind == "approval" else "what came of"
+    return f"{what} {question.name} {question.arguments}?"
+
+
+def _task(run: Listed) -> str:
+    """A run's task in a list, after what it asks."""
+    return f"asks: {_asks(run.question)} {run.goal}" if run.question else run.goal
+
+
+def _question(run: Listed) -> list[tuple[str, str]]:
+    """What a run asks, as facts."""
+    question = run.question
+    if question is None:
+        return []
+    return [
+        ("asks", _asks(question)),
+        ("call", question.call_id),
+        ("why", question.why),
+        ("since", _clock(question.asked_at, date=True)),
+        *zip(("answer with", "or", "or"), commands(run.run_id, question), strict=False),
+    ]
+
+
 def _facts(found: Snapshot) -> list[tuple[str, str]]:
     view = found.view
     facts = (
         ("run", found.run_id),
         ("status", found.status),
-        ("detail", found.detail),
+        ("detail", None if found.question else found.detail),
+        *_question(found),
         ("remedy", REMEDIES.get(found.status)),
         ("stuck", found.stuck),
         ("phase", view.phase if view else None),

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass, replace
 
+from pydantic import ValidationError
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionProto
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
@@ -21,6 +22,7 @@ from client.history import converter_of, failure_of, happening, values
 from client.inert import short
 from longshift import contracts
 from longshift.contracts import RunResult, StateView
+from longshift.questions import Question
 from longshift.status import Status
 
 ANSWER_SECONDS = 2.0
@@ -50,6 +52,8 @@ class Listed:
     closed_at: float | None
     stuck: str | None
     """Why the run does not go on by itself, or an activity is tried again and again, with the remedy."""
+    question: Question | None = None
+    """What it asks a person."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ async def snapshot(client: Client, run_id: str) -> Snapshot:
     waits_for = view.waiting_for or await _said_meanwhile(client, description)
     if waits_for:
         status = "WAITING"
-    return replace(seen, status=status, detail=waits_for, started_at=view.started_at, view=view)
+    return replace(seen, status=status, detail=waits_for, started_at=view.started_at, question=view.question, view=view)
 
 
 async def ended(client: Client, execution: WorkflowExecution) -> Snapshot:
@@ -158,7 +162,16 @@ async def _seen(execution: WorkflowExecution, status: str, detail: str, stuck: s
         started_at=execution.start_time.timestamp(),
         closed_at=execution.close_time.timestamp() if execution.close_time else None,
         stuck=stuck,
+        question=_question(memo.get("question")) if execution.close_time is None else None,
     )
+
+
+def _question(given: object) -> Question | None:
+    """The question in a memo; None where there is none, or one that this version does not understand."""
+    try:
+        return Question.model_validate(given)
+    except ValidationError:
+        return None
 
 
 async def _ask(client: Client, run_id: str) -> tuple[StateView | None, str | None]:

@@ -11,10 +11,26 @@ from pydantic import BaseModel, ValidationError
 
 from client.inert import inert, short
 from longshift import contracts, inbox, jsontext, observations
-from longshift.contracts import CalledModel, CallModel, CloseRun, Entry, OpenedRun, RanTool, RunInput, RunTool
+from longshift.contracts import (
+    CalledModel,
+    CallModel,
+    CloseRun,
+    Entry,
+    OpenedRun,
+    RanTool,
+    RunInput,
+    RunTool,
+    SettledEffect,
+    SettleEffect,
+)
 from longshift.messages import Message, ToolMessage
 from longshift.status import Status
 from longshift.turns import ModelFailure
+
+MAX_WAITING = 1000
+"""Characters shown of what a run waits for: a question's arguments are among them, and it ends with the remedy."""
+ANSWERS = {contracts.APPROVE: "approved", contracts.DENY: "denied", contracts.RESOLVE: "resolved"}
+"""What each answer to a question does, by the name of its message."""
 
 Kind = Literal[
     "started",  # the run began, or went on in a new run of its chain
@@ -168,7 +184,9 @@ class Story:
 
     def _ended(self, values: Sequence[Any]) -> Lines:
         body = values[0] if values and isinstance(values[0], dict) else {}
-        yield "ended", f"ended: {body.get('status', 'without a result')}: {short(str(body.get('detail', '')))}"
+        unknown = body.get("unknown_calls")
+        maybe = f"; may have happened: {short(', '.join(map(str, unknown)))}" if isinstance(unknown, list) else ""
+        yield "ended", f"ended: {body.get('status', 'without a result')}: {short(str(body.get('detail', '')))}{maybe}"
 
     def _cancelled(self, _: Happening) -> Lines:
         yield "ended", f"ended: {Status.STOP_REQUESTED}: {short(self._detail) or 'the workflow was cancelled'}"
@@ -193,6 +211,9 @@ class Story:
             yield from _undispatched(request.entries if request is not None and not again else ())
             wrap_up = ", a wrap-up" if request is not None and not request.tools else ""
             yield "model", f"{_subject(happening)} {'was handed out again' if again else 'began'}{wrap_up}"
+        if happening.name == contracts.SETTLE_EFFECT and (asked := _read(SettleEffect, happening.values)):
+            what = "finding out what came of it" if asked.resolution is None else "entering what a person says of it"
+            yield "tool", f"{_subject(happening)}: {what}"
 
     def _activity_started(self, happening: Happening) -> Lines:
         if happening.about in self._scheduled:
@@ -212,6 +233,8 @@ class Story:
                 yield "note", short(note)
         if asked.name == contracts.CALL_MODEL and (called := _read(CalledModel, happening.values)):
             yield "turn", f"{_subject(asked)}: {_turn(called)}"
+        if asked.name == contracts.SETTLE_EFFECT and (settled := _read(SettledEffect, happening.values)):
+            yield "tool", f"{_subject(asked)}: {_settled(settled)}"
         if asked.name == contracts.RUN_TOOL and (ran := _read(RanTool, happening.values)):
             tries = f", at attempt {asked.attempt}" if asked.attempt > 1 else ""
             end = "; the tool says that nothing can help, and the run ends" if ran.fatal else ""
@@ -227,6 +250,8 @@ class Story:
             why = "its worker gives no sign of life any more"
         elif failure.type == "WorkerShutdown":
             why = "its worker was shut down"
+        elif failure.type == contracts.OUTCOME_UNKNOWN:
+            why = f"may or may not have happened: {short(failure.message)}"
         elif happening.event == "ACTIVITY_TASK_TIMED_OUT":
             last = f": {short(failure.message)}" if failure.message else ""
             why = "took longer than its time" if failure.type == "START_TO_CLOSE" else f"no worker did it in time{last}"
@@ -249,7 +274,7 @@ class Story:
         self._detail = str(memo.get("detail", self._detail))
         waits = memo.get("status") == "WAITING"
         if waits:
-            yield "waiting", f"waiting: {short(self._detail)}"
+            yield "waiting", f"waiting: {short(self._detail, MAX_WAITING)}"
         elif self._waiting:
             yield "goes_on", "goes on"
         self._waiting = waits
@@ -263,6 +288,8 @@ class Story:
             yield "message", f"limits changed by a message that waits for a worker: {_changes(values)}"
         elif happening.name == contracts.TELL:
             yield "message", f"a user's message that waits for a worker: {_told(values)}"
+        elif happening.name in ANSWERS:
+            yield "message", f"{_answer(happening)}, by a message that waits for a worker"
         elif happening.name in (contracts.PAUSE, contracts.RESUME):
             yield "message", happening.name
         else:
@@ -271,6 +298,8 @@ class Story:
     def _updated(self, happening: Happening) -> Lines:
         if happening.name == contracts.SET_LIMITS:
             yield "message", f"limits changed: {_changes(happening.values)}"
+        elif happening.name in ANSWERS:
+            yield "message", _answer(happening)
         else:
             yield "message", f"{short(happening.name)}: {_told(happening.values)}"
 
@@ -283,8 +312,9 @@ def _subject(asked: Happening) -> str:
     if asked.name == contracts.CALL_MODEL:
         request = _read(CallModel, asked.values)
         return f"model call {request.number}" if request else "a model call"
-    if asked.name == contracts.RUN_TOOL:
-        tool = _read(RunTool, asked.values)
+    if asked.name in (contracts.RUN_TOOL, contracts.SETTLE_EFFECT):
+        settling = _read(SettleEffect, asked.values) if asked.name == contracts.SETTLE_EFFECT else None
+        tool = settling.call if settling else _read(RunTool, asked.values)
         if tool is None:
             return "a tool call"
         return f"{short(tool.call.name, 64)} {short(jsontext.canonical(tool.call.arguments))}"
@@ -317,6 +347,24 @@ def _observed(message: Message) -> str:
     if isinstance(error, dict):
         return f"error {short(str(error['kind']), 40)}: {short(str(error['message']))}"
     return "ok"
+
+
+def _settled(settled: SettledEffect) -> str:
+    if settled.ran is not None:
+        return _observed(settled.ran.observation.message)
+    if settled.fence is not None:
+        return "it was surely not run"
+    return f"it may or may not have happened: {short(settled.unknown or 'nothing is known of it')}"
+
+
+def _answer(happening: Happening) -> str:
+    """What a person answered to a question."""
+    value = happening.values[0] if happening.values else None
+    given = value if isinstance(value, dict) else {}
+    outcome = f": {short(str(given.get('outcome')))}" if happening.name == contracts.RESOLVE else ""
+    result = f" with {short(jsontext.canonical(given['result']))}" if "result" in given else ""
+    reason = f", since: {short(str(given['reason']))}" if given.get("reason") else ""
+    return f"{ANSWERS[happening.name]} {short(str(given.get('call_id', 'no call')), 64)}{outcome}{result}{reason}"
 
 
 def _changes(values: Sequence[Any]) -> str:

@@ -94,17 +94,28 @@ def result_command(config: Path | None, run_id: str, wait: bool, as_json: bool) 
 
 @click.command("transcript")
 @run_argument
+@click.option("--call", "call_id", metavar="ID", help="Print this one tool call instead, its observation uncut.")
 @json_option
 @click.pass_obj
-def transcript_command(config: Path | None, run_id: str, as_json: bool) -> None:
-    """Print the messages of the shift RUN, from the journal.
+def transcript_command(config: Path | None, run_id: str, call_id: str | None, as_json: bool) -> None:
+    """Print the messages of the shift RUN, from the journal; with --call one tool call, whole.
+
+    What a model was given cut, with a marker, is whole here.
 
     \b
     Examples:
       longshift transcript shop-20300101-090000-1f2e
       longshift transcript shop-20300101-090000-1f2e --json
+      longshift transcript shop-20300101-090000-1f2e --call call-7
     """
     with Session(config) as session:
+        if call_id is not None:
+            call = session.do(session.shifts.tool_call(run_id, call_id))
+            if as_json:
+                show.document(vars(call))
+            else:
+                show.tool_call(call)
+            return
         messages = session.do(session.shifts.transcript(run_id))
     if as_json:
         show.document({"run_id": run_id, "messages": [message.model_dump(mode="json") for message in messages]})

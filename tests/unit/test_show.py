@@ -4,8 +4,13 @@ import click
 import pytest
 
 from client import show
+from client.answers import commands
 from client.ending import shown
-from client.shifts import Listed
+from client.shifts import Listed, Snapshot
+from longshift.contracts import RunResult
+from longshift.messages import ToolCall
+from longshift.questions import Question, question
+from longshift.status import Status
 
 RUN_ID = "shop-20300101-090000-1f2e"
 
@@ -36,6 +41,90 @@ def test_a_list_has_run_and_status_whole_at_any_width_and_cuts_the_task_first(
     assert len(row.rstrip()) <= max(int(columns), len(f"{RUN_ID} STOP_REQUESTED"))
     if "task" in headers:
         assert "Prepare r" in row
+
+
+CALL = ToolCall(id="call-7", name="place_order", arguments={"sku": "SKU-VANILLA\x1b[2J", "quantity": 6})
+APPROVAL = question("approval", CALL, "place_order always needs approval", 0.0)
+OUTCOME = question("outcome", CALL, "place_order (call-7) may or may not have happened: its worker died", 0.0)
+
+
+def waiting(asked: Question) -> Listed:
+    """A run that asks something."""
+    return Listed(RUN_ID, "WAITING", "see the question", "buyer", "Order vanilla.", 0.0, None, None, asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (
+            APPROVAL,
+            [
+                'approve place_order {"quantity":6,"sku":"SKU-VANILLA\\u001b[2J"}?',
+                "place_order always needs approval",
+                f"longshift approve {RUN_ID} call-7\n",
+                f"longshift deny --reason TEXT {RUN_ID} call-7\n",
+            ],
+        ),
+        (
+            OUTCOME,
+            [
+                "what came of place_order",
+                "may or may not have happened: its worker died",
+                f"longshift resolve --happened JSON {RUN_ID} call-7\n",
+                f"longshift resolve --did-not-happen {RUN_ID} call-7\n",
+                f"longshift resolve --stop {RUN_ID} call-7\n",
+            ],
+        ),
+    ],
+)
+def test_what_a_run_asks_is_shown_in_approvals_state_and_list_and_with_the_commands_that_answer(
+    asked: Question, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = waiting(asked)
+
+    show.asking([run])
+    listed = capsys.readouterr().out
+    show.state(Snapshot(**vars(run)))
+    state = capsys.readouterr().out
+    show.runs([run])
+    row = capsys.readouterr().out.splitlines()[1]
+
+    for text in (listed, state):
+        assert all(word in text for word in words)
+        assert "see the question" not in text
+    assert f"asks: {words[0]}" in row
+    assert row.endswith("Order vanilla.")
+    assert "\x1b" not in listed + state + row
+
+
+@pytest.mark.parametrize(
+    ("call_id", "words"),
+    [
+        ("x; rm -rf ~", f"longshift approve {RUN_ID} 'x; rm -rf ~'"),
+        ("--json", f"longshift approve -- {RUN_ID} --json"),
+        ("a\x1b[2J", f"longshift approve {RUN_ID} 'a\\x1b[2J'"),
+    ],
+)
+def test_the_command_that_answers_names_any_call_as_one_word_of_a_shell(call_id: str, words: str) -> None:
+    assert commands(RUN_ID, APPROVAL.model_copy(update={"call_id": call_id}))[0] == words
+
+
+def test_a_result_names_the_calls_that_may_have_happened_apart_from_those_that_never_ran(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    show.result(
+        RunResult(
+            run_id=RUN_ID,
+            status=Status.OUTCOME_UNKNOWN,
+            detail="the worker died",
+            unrun_calls=("a", "b"),
+            unknown_calls=("a",),
+        )
+    )
+
+    lines = capsys.readouterr().out.splitlines()
+    assert "never ran b" in lines
+    assert "unknown   a; may have happened: find out before it is done again" in lines
 
 
 def test_a_journal_is_shown_without_its_password() -> None:

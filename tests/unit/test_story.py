@@ -22,6 +22,8 @@ from longshift.contracts import (
     RunResult,
     RunSpec,
     RunTool,
+    SettledEffect,
+    SettleEffect,
 )
 from longshift.messages import AssistantMessage, Payload, ToolCall, ToolMessage
 from longshift.recording import record
@@ -138,6 +140,36 @@ def test_a_tool_call_tells_what_it_returned(content: str, more: dict[str, Any], 
     assert activity("run_tool", tool_call(), "COMPLETED", values=observed(content, **more)) == [line]
 
 
+OF_ECHO = RunTool(run_id="r", model_call=1, position=0, call=ECHO)
+RAN = RanTool(observation=record(ToolMessage(call_id="one", name="echo", content='{"ok":true,"value":"hi"}')))
+
+
+@pytest.mark.parametrize(
+    ("resolution", "settled", "lines"),
+    [
+        (None, SettledEffect(ran=RAN), ["finding out what came of it", "ok"]),
+        (None, SettledEffect(fence=1), ["finding out what came of it", "it was surely not run"]),
+        (
+            None,
+            SettledEffect(unknown="its worker died"),
+            ["finding out what came of it", "it may or may not have happened: its worker died"],
+        ),
+        ('{"ok":true,"value":"hi"}', SettledEffect(ran=RAN), ["entering what a person says of it", "ok"]),
+    ],
+)
+def test_an_effect_whose_outcome_did_not_come_tells_what_is_found_out(
+    resolution: str | None, settled: SettledEffect, lines: list[str]
+) -> None:
+    request = value(SettleEffect(call=OF_ECHO, resolution=resolution))
+    told = activity("settle_effect", request, "COMPLETED", values=value(settled))
+    assert told == [f'echo {{"text":"hi"}}: {line}' for line in lines]
+
+
+def test_a_dispatch_that_cannot_say_what_came_of_it_tells_that_it_may_have_happened() -> None:
+    lines = activity("run_tool", tool_call(), "FAILED", failure=Failure("OutcomeUnknown", "the bank is silent"))
+    assert lines == ['echo {"text":"hi"}: may or may not have happened: the bank is silent']
+
+
 def test_a_read_that_was_tried_again_says_at_which_attempt_it_came() -> None:
     lines = activity("run_tool", tool_call(), "COMPLETED", values=observed('{"ok":true,"value":1}'), attempt=3)
     assert lines == ['echo {"text":"hi"}: ok, at attempt 3']
@@ -190,6 +222,33 @@ def test_an_opened_run_tells_its_endpoint_and_its_notes_and_a_recorded_end_tells
             "limits changed: seconds 600",
         ),
         ({"event": "WORKFLOW_EXECUTION_UPDATE_ACCEPTED", "name": "tell", "values": ("hi",)}, "tell: hi"),
+        (
+            {"event": "WORKFLOW_EXECUTION_UPDATE_ACCEPTED", "name": "approve", "values": ({"call_id": "c\x1b1"},)},
+            "approved c\\x1b1",
+        ),
+        (
+            {"event": "WORKFLOW_EXECUTION_SIGNALED", "name": "deny", "values": ({"call_id": "c1", "reason": "no"},)},
+            "denied c1, since: no, by a message that waits for a worker",
+        ),
+        (
+            {
+                "event": "WORKFLOW_EXECUTION_UPDATE_ACCEPTED",
+                "name": "resolve",
+                "values": ({"call_id": "c1", "outcome": "happened", "result": {"id": 7}, "reason": "seen"},),
+            },
+            'resolved c1: happened with {"id":7}, since: seen',
+        ),
+        (
+            {"event": "WORKFLOW_EXECUTION_SIGNALED", "name": "approve", "values": (7,)},
+            "approved no call, by a message that waits for a worker",
+        ),
+        (
+            {
+                "event": "WORKFLOW_EXECUTION_FAILED",
+                "failure": Failure("OUTCOME_UNKNOWN", "", value(RESULT.model_copy(update={"unknown_calls": ("c1",)}))),
+            },
+            "ended: TIME_LIMIT: 60.1 of 60 seconds passed; may have happened: c1",
+        ),
         ({"event": "WORKFLOW_EXECUTION_CANCEL_REQUESTED", "reason": "UI"}, "cancel: UI"),
         ({"event": "TIMER_STARTED", "summary": "back-off", "seconds": 2.0}, "waiting 2.0 s: back-off"),
         (

@@ -1,0 +1,146 @@
+"""What the journal holds of a run: its messages, and each tool call whole."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+from client.ending import JOURNAL_REMEDY, open_journal, shown
+from client.errors import NoJournal, Refused
+from client.inert import inert, short
+from longshift.messages import AssistantMessage, Message, ToolCall, ToolMessage, arguments_digest
+
+if TYPE_CHECKING:
+    from store.journal import Journal
+    from store.tables import ToolCallRow
+
+NAMED = 10
+"""Calls that are named where one is asked for that does not exist: the latest."""
+
+
+OF_ROW = ("state", "dispatch", "note", "attempt", "started_at", "settled_at", "milliseconds")
+"""Fields of a call that stand in its row; None where it has none."""
+
+
+@dataclass(frozen=True)
+class RecordedCall:
+    """One tool call, whole."""
+
+    run_id: str
+    call_id: str
+    name: str
+    model_call: int
+    """Number of the model call that asked for it."""
+    position: int
+    """Its place in the batch, from 0."""
+    arguments: dict[str, JsonValue] | None
+    """None where the turn that asked for it was replaced after a reset, or they were no JSON object."""
+    malformed: str | None
+    """What the model sent instead of a JSON object."""
+    arguments_sha256: str
+    state: str | None
+    """Of its row in the ledger: started, settled, fenced (never run under this dispatch or a lower one) or unknown.
+    None where it has no row: it was not dispatched, or is a read under way."""
+    dispatch: int | None
+    """The fence of an effect: how many dispatches of it were given up before the latest."""
+    note: str | None
+    """Why its outcome is, or was, unknown."""
+    attempt: str | None
+    """The worker and attempt that entered it."""
+    started_at: float | None
+    """Seconds since the epoch, as `settled_at`."""
+    settled_at: float | None
+    milliseconds: int | None
+    """Wall time of the handler."""
+    observation: str | None
+    """JSON text of what it brought, uncut."""
+    cut: bool
+    """The model was given a cut observation."""
+
+
+async def messages(journal_url: str, run_id: str) -> list[Message]:
+    """The messages of a run that its workflow confirmed.
+
+    Raises NoJournal when the journal cannot be read or holds nothing of the run.
+    """
+    async with open_journal(journal_url) as journal:
+        stored = await journal.messages(run_id)
+    if not stored:
+        raise _holds_nothing(journal_url, run_id)
+    return [one.message for one in stored]
+
+
+async def tool_call(journal_url: str, run_id: str, call_id: str) -> RecordedCall:
+    """One tool call of a run; of several with one id, the one that was entered last.
+
+    Args:
+        call_id: the call's id, or what is shown of it where it is not inert.
+
+    Raises:
+        Refused: the run made no such call; the text names some that it made.
+        NoJournal: as `messages`.
+    """
+    async with open_journal(journal_url) as journal:
+        if await journal.run(run_id) is None:
+            raise _holds_nothing(journal_url, run_id)
+        calls = await _tool_calls(journal, run_id)
+    found = [one for one in calls if call_id in (one.call_id, inert(one.call_id))]
+    if not found:
+        raise Refused(f"there is no call {short(call_id, 60)!r} in run {run_id}; {_named(calls)}")
+    return max(found, key=lambda one: one.started_at or 0)
+
+
+async def _tool_calls(journal: "Journal", run_id: str) -> list[RecordedCall]:
+    """All tool calls of a run, in the order of the requests."""
+    from store.tables import stored
+
+    rows = {(row.model_call, row.position, row.call_id): row for row in await journal.tool_calls(run_id)}
+    replies = [one.message for one in await journal.messages(run_id)]
+    told = {one.call_id: one.content for one in replies if isinstance(one, ToolMessage)}
+    found = []
+    for turn in await journal.model_calls(run_id):
+        reply = AssistantMessage.model_validate_json(turn.body) if turn.body is not None else None
+        for position, call in enumerate(reply.calls if reply else ()):
+            row = rows.pop((turn.number, position, stored(call.id)), None)
+            found.append(_recorded(run_id, turn.number, position, call, row, told.get(call.id)))
+    return found + [_without_turn(row) for row in rows.values()]
+
+
+def _recorded(
+    run_id: str, model_call: int, position: int, call: ToolCall, row: "ToolCallRow | None", told: str | None
+) -> RecordedCall:
+    """A call and its row; `told` is what the transcript holds of a call that has none."""
+    if row is not None and row.body is not None:
+        told = row.whole or ToolMessage.model_validate_json(row.body).content
+    return RecordedCall(
+        run_id=run_id,
+        call_id=call.id,
+        name=call.name,
+        model_call=model_call,
+        position=position,
+        arguments=None if call.malformed else call.arguments,
+        malformed=call.malformed,
+        arguments_sha256=arguments_digest(call),
+        **{field: getattr(row, field, None) for field in OF_ROW},
+        observation=told,
+        cut=row is not None and row.whole is not None,
+    )
+
+
+def _without_turn(row: "ToolCallRow") -> RecordedCall:
+    """A call whose turn was replaced after a reset: the rows of effects outlive it."""
+    call = ToolCall(id=row.call_id, name=row.name, arguments_sha256=row.arguments_sha256)
+    return replace(_recorded(row.run_id, row.model_call, row.position, call, row, None), arguments=None)
+
+
+def _named(calls: Sequence[RecordedCall]) -> str:
+    if not calls:
+        return "it made no tool call yet"
+    names = ", ".join(f"{short(one.call_id, 60)} ({short(one.name, 60)})" for one in calls[-NAMED:])
+    return f"it has {names}" if len(calls) <= NAMED else f"its latest of {len(calls)} are {names}"
+
+
+def _holds_nothing(journal_url: str, run_id: str) -> NoJournal:
+    holds = f"the journal {shown(journal_url)} holds nothing of run {run_id}"
+    return NoJournal(f"{holds}: it was never opened there, or its workers use another; {JOURNAL_REMEDY}")
