@@ -38,12 +38,16 @@ def load_agents(settings: Settings) -> dict[str, Agent]:
         found = _load(name, section, settings.sources, problems)
         if found is None:
             continue
-        if found.endpoint in settings.endpoints:
-            agents[name] = found
-        else:
+        agents[name] = found
+        if found.endpoint not in settings.endpoints:
             known = ", ".join(sorted(settings.endpoints))
             text = f"there is no endpoint {found.endpoint}; the endpoints are {known}"
             problems.append(settings.sources.line(("agents", name, "endpoint"), text))
+        for server in found.mcp_servers:
+            if server not in settings.mcp_servers:
+                known = ", ".join(sorted(settings.mcp_servers)) or "none"
+                text = f"there is no MCP server {server}, give it a section [mcp_servers.{server}]; there are: {known}"
+                problems.append(settings.sources.line(("agents", name, "mcp_servers"), text))
     if problems:
         raise SettingsRefused(problems)
     return agents
@@ -60,7 +64,12 @@ def _load(name: str, section: AgentSettings, sources: Sources, problems: list[st
             problems.append(sources.line(place, text))
         if not isinstance(base, Agent) or len(problems) > before:
             return None
-        own = {"endpoint": section.endpoint or base.endpoint, "fund": section.fund or base.fund}
+        servers = base.mcp_servers if section.mcp_servers is None else section.mcp_servers
+        own = {
+            "endpoint": section.endpoint or base.endpoint,
+            "fund": section.fund or base.fund,
+            "mcp_servers": servers,
+        }
         given: dict[str, Any] = {**dict(base), **own}
     else:
         tools = []

@@ -19,6 +19,7 @@ from store.errors import JournalUnavailable
 from store.journal import Journal
 from worker.agents import load_agents
 from worker.connection import NoServer, connect
+from worker.mcp_servers import mcp_servers
 from worker.problems import SettingsRefused
 from worker.settings import Settings, load_settings
 from worker.threads import ToolThreads
@@ -69,12 +70,17 @@ async def _work(settings: Settings) -> None:
         endpoints = _endpoints(settings)
         for endpoint in endpoints.values():
             stack.push_async_callback(endpoint.close)
+        servers = mcp_servers(settings)
+        for server in servers.values():
+            stack.push_async_callback(server.close)
         client = await _server(settings, ending)
         if client is None:
             return
         config = settings.worker
         tools = ToolThreads(config.max_concurrent_activities)
-        activities = Activities(journal, agents, endpoints, settings.endpoints, config.heartbeat_seconds, tools.run)
+        activities = Activities(
+            journal, agents, endpoints, settings.endpoints, config.heartbeat_seconds, tools.run, servers
+        )
         worker = Worker(
             client,
             task_queue=settings.task_queue,
@@ -138,5 +144,6 @@ def _signals() -> asyncio.Event:
 def _log_to_stderr() -> None:
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     log.setLevel(logging.INFO)  # what a worker says of itself is said at every level
-    for chatty in ("alembic", "httpx"):  # each migration, and each request with its URL
+    for chatty in ("alembic", "httpx", "httpx2", "httpcore2"):  # each migration, and each request with its URL
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)  # tracebacks, with what servers sent, of what we say in words

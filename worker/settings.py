@@ -6,8 +6,9 @@ import alone takes a tenth or more of the two seconds in which a worker is to po
 """
 
 import os
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -26,15 +27,18 @@ from pydantic import (
 
 from endpoints.config import EndpointConfig
 from longshift import jsontext
-from longshift.agent import MalformedCalls, UnknownTool
+from longshift.agent import MalformedCalls, UnknownOutcome, UnknownTool
 from longshift.funds import FundName
 from longshift.limits import Limits
+from toolsets.mcp.config import McpServerConfig, ServerName
 from worker.problems import SettingsRefused, Sources, lines
 
 FILE = "longshift.toml"
 """The configuration file looked for in the working directory."""
 PREFIX = "LONGSHIFT_"
 """Begins the name of every environment variable of ours; `__` goes one level down."""
+NAMING_KEYS = re.compile(r"__(API_KEY_ENV|ENV_FROM|HEADERS_FROM(__\w+)?)$")
+"""Ends the names of those of them whose values are names of variables that hold keys."""
 FILE_VARIABLE = PREFIX + "CONFIG"
 """Names the file, where none is given on the command line."""
 SHOP_TURNS = Path(__file__).resolve().parents[1] / "examples" / "shop" / "turns.json"
@@ -109,6 +113,8 @@ class PythonAgent(Section):
     """`module:attribute` of a longshift.Agent."""
     endpoint: Words | None = None
     """Name of an endpoint, instead of the agent's own."""
+    mcp_servers: tuple[Words, ...] | None = None
+    """Names of MCP servers, instead of the agent's own."""
     fund: FundName | None = None
     """Name of a fund, instead of the agent's own."""
 
@@ -122,10 +128,14 @@ class DeclaredAgent(Section):
     """Name of an endpoint."""
     tools: tuple[Reference, ...] = ()
     """`module:attribute` of each tool."""
+    mcp_servers: tuple[Words, ...] = ()
+    """Names of MCP servers, whose allowed tools it has too."""
     limits: dict[str, object] = Field(default_factory=dict)
     """Limits that differ from the defaults."""
     unknown_tool: UnknownTool = "recoverable"
     """What a call of a tool that does not exist is: an error observation, or the end of the run."""
+    unknown_outcome: UnknownOutcome = "ask"
+    """What becomes of an effect that may have happened: a person is asked, the model is told, or the run ends."""
     malformed_calls: MalformedCalls = "fail"
     """What arguments that are no JSON object make of a turn: a failed model call, or an error observation."""
     fund: FundName | None = None
@@ -161,6 +171,7 @@ class Settings(Section):
     worker: WorkerSettings = WorkerSettings()
     endpoints: dict[EndpointName, EndpointConfig]
     agents: dict[str, AgentSettings]
+    mcp_servers: dict[ServerName, McpServerConfig] = Field(default_factory=dict)
 
     _sources: Sources = PrivateAttr()
 
@@ -217,11 +228,23 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 
 def _key_variables(found: Mapping[str, Any], environ: Mapping[str, str]) -> set[str]:
-    """The variables that hold endpoints' keys: their names may begin like ours, and they are none of ours."""
-    endpoints = found.get("endpoints")
-    sections = endpoints.values() if isinstance(endpoints, dict) else ()
-    in_file = {str(section.get("api_key_env")) for section in sections if isinstance(section, dict)}
-    return in_file | {value for name, value in environ.items() if name.endswith("__API_KEY_ENV")}
+    """The variables that hold keys of endpoints and MCP servers: their names may begin like ours, and they are none of
+    ours."""
+    named: list[object] = [_value(text) for name, text in environ.items() if NAMING_KEYS.search(name)]
+    for group, keys in (("endpoints", ("api_key_env",)), ("mcp_servers", ("env_from", "headers_from"))):
+        sections = found.get(group)
+        for section in sections.values() if isinstance(sections, dict) else ():
+            named += [section.get(key) for key in keys] if isinstance(section, dict) else []
+    return {name for value in named for name in _texts(value)}
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every text in a value of the configuration."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item)
 
 
 def _read_environment(
@@ -258,9 +281,11 @@ def _value(text: str) -> object:
 
 def _anchored(data: dict[str, Any], folder: Path) -> dict[str, Any]:
     """`data` with its relative paths resolved against `folder`; what is not a path where one belongs is left alone."""
-    journal, temporal, endpoints = (data.get(name) for name in ("journal", "temporal", "endpoints"))
-    places = [(temporal, "config_file")]
-    places += [(section, "file") for section in endpoints.values()] if isinstance(endpoints, dict) else []
+    journal = data.get("journal")
+    places = [(data.get("temporal"), "config_file")]
+    for group, key in (("endpoints", "file"), ("mcp_servers", "cwd")):
+        sections = data.get(group)
+        places += [(section, key) for section in sections.values()] if isinstance(sections, dict) else []
     for section, key in places:
         if isinstance(section, dict) and isinstance(section.get(key), str):
             section[key] = str(folder / Path(section[key]).expanduser())

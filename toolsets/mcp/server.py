@@ -12,6 +12,7 @@ from pydantic import JsonValue
 
 from longshift.contracts import ToolServer
 from longshift.tools import (
+    Kind,
     Tool,
     ToolChanged,
     ToolContext,
@@ -29,7 +30,6 @@ from toolsets.mcp.definitions import Definition, difference, digest_of_all, own_
 from toolsets.mcp.errors import (
     BrokenOff,
     Declined,
-    Failed,
     Forbidden,
     NotSent,
     RequestFailed,
@@ -77,8 +77,7 @@ class McpServer:
             raise ValueError(f"the environment variable {bad[0]} is no header's value; it must be printable ASCII")
         self._handed_on = variables or {header: headers[name] for header, name in config.headers_from.items()}
         self._secrets = Secrets(self._handed_on.values())
-        self._connection: Connection | None = None
-        self._connecting = asyncio.Lock()
+        self._opening: asyncio.Task[Connection] | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self._seen: str | None = None
 
@@ -122,8 +121,11 @@ class McpServer:
 
     async def close(self) -> None:
         """End the session, and the program."""
-        if self._connection is not None:
-            self._drop(self._connection)
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.wait([self._opening])
+            if not self._opening.cancelled() and self._opening.exception() is None:
+                self._drop(self._opening.result())
         if self._closing:
             await asyncio.wait(self._closing)
 
@@ -136,27 +138,16 @@ class McpServer:
     async def _call(self, name: str, recorded: ToolSpec, arguments: dict[str, Any], context: ToolContext) -> JsonValue:
         try:
             connection, listing = await self._reach(recorded.timeout_seconds * REACHING)
-        except Forbidden as error:
-            raise self._said(ToolFatal, error) from None
         except RequestFailed as error:
-            raise self._said(ToolTransient, error) from None
+            raise self._said(ToolFatal if isinstance(error, Forbidden) else ToolTransient, error) from None
         changed = difference(recorded, listing.get(name))
         if changed is not None:
             log.warning("%s: the tool %s was not run: %s since the run started", self.name, name, changed)
             raise ToolChanged(f"{recorded.name} was not run: since this run started, {changed}. Use other tools")
         try:
             result = await connection.call(name, arguments, {OPERATION_ID: context.operation_id})
-        except BrokenOff as error:
-            kind = ToolTransient if recorded.kind == "read" else ToolOutcomeUnknown
-            raise self._said(kind, error) from None
-        except Forbidden as error:
-            raise self._said(ToolFatal, error) from None
-        except Declined as error:
-            raise self._said(ToolRefused, error) from None
-        except Failed as error:
-            raise self._said(ToolError, error) from None
         except RequestFailed as error:
-            raise self._said(ToolTransient, error) from None
+            raise self._said(_meaning(error, recorded.kind), error) from None
         try:
             value: JsonValue = self._secrets.hidden(results.value(result))
         except ToolRefused as refused:
@@ -199,29 +190,51 @@ class McpServer:
         self._seen = digest
 
     async def _connected(self) -> "Connection":
-        async with self._connecting:
-            if self._connection is None:
-                # In a thread: the import takes a second or more, and the loop has other runs to serve.
-                module: Any = await asyncio.to_thread(importlib.import_module, "toolsets.mcp.connection")
-                connection: Connection = module.Connection(self._config, self._handed_on, self._log)
-                try:
-                    await connection.ready()
-                except BaseException:
-                    self._in_background(connection.close(at_once=True))
-                    raise
-                self._connection = connection
-            return self._connection
+        """The session, or the one that is being opened: a call whose time is up does not end what others wait for.
+
+        Raises RequestFailed.
+        """
+        if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
+            self._opening = asyncio.create_task(self._open())
+        return await asyncio.shield(self._opening)
+
+    async def _open(self) -> "Connection":
+        # In a thread: the import takes a second or more, and the loop has other runs to serve.
+        module: Any = await asyncio.to_thread(importlib.import_module, "toolsets.mcp.connection")
+        connection: Connection = module.Connection(self._config, self._handed_on, self._log)
+        seconds = self._config.timeout_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                await connection.ready()
+        except BaseException as error:
+            self._in_background(connection.close(at_once=True))
+            if isinstance(error, TimeoutError):
+                raise NotSent(f"it did not answer within {seconds:g} seconds") from None
+            raise
+        return connection
 
     def _log(self, line: str) -> None:
         log.info("%s: %s", self.name, self._secrets.hide(line))
 
     def _drop(self, connection: "Connection", *, at_once: bool = False) -> None:
         """Forget a session that is lost, and end what is left of it."""
-        if self._connection is connection:
-            self._connection = None
+        opened = self._opening
+        if opened is not None and opened.done() and opened.exception() is None and opened.result() is connection:
+            self._opening = None
             self._in_background(connection.close(at_once=at_once))
 
     def _in_background(self, ending: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(ending)
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
+
+
+def _meaning(error: RequestFailed, kind: Kind) -> type[ToolError]:
+    """What a call that brought no result means to the run."""
+    if isinstance(error, BrokenOff):
+        return ToolTransient if kind == "read" else ToolOutcomeUnknown
+    if isinstance(error, NotSent):
+        return ToolTransient
+    if isinstance(error, Forbidden):
+        return ToolFatal
+    return ToolRefused if isinstance(error, Declined) else ToolError
