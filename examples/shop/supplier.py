@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -81,8 +82,12 @@ class Book:
         with self._lock:
             return {"orders": [asdict(order) for order in self._orders], "requests": self._requests}
 
+    def honours(self, key: str) -> bool:
+        """Whether one order is taken for this key, however often it is asked for."""
+        return self._honour_keys
+
     def _known(self, key: str | None) -> Order | None:
-        if not self._honour_keys or key is None:
+        if key is None or not self.honours(key):
             return None
         return next((order for order in self._orders if order.key == key), None)
 
@@ -99,18 +104,31 @@ class Supplier(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, book: Book, port: int = 0) -> None:
-        """Listen on 127.0.0.1, on a free port unless one is given.
+    def __init__(self, book: Book, port: int = 0, say: Callable[[str], object] = lambda line: None) -> None:
+        """Listen on 127.0.0.1.
+
+        Args:
+            book: the orders.
+            port: 0 for a free one.
+            say: is given a line for each order.
 
         Raises OSError where the port is taken.
         """
         super().__init__((HOST, port), _Requests)
         self.book = book
+        self.say = say
 
     @property
     def url(self) -> str:
         """Where it listens."""
         return f"http://{HOST}:{self.server_port}"
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A shop that is killed leaves its connection; that is no fault of ours."""
+        if isinstance(sys.exception(), ConnectionError):
+            self.say("a shop left before it had its answer")
+        else:
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
 class _Requests(BaseHTTPRequestHandler):
@@ -132,7 +150,7 @@ class _Requests(BaseHTTPRequestHandler):
             self._answer(refused.status, {"error": str(refused)})
             return
         for_key = f" for {key}" if key else ""
-        _say(f"{'took' if new else 'again'} {order.order}: {order.quantity} x {order.sku}{for_key}")
+        self.server.say(f"{'took' if new else 'again'} {order.order}: {order.quantity} x {order.sku}{for_key}")
         self._answer(HTTPStatus.CREATED if new else HTTPStatus.OK, asdict(order))
 
     def _read(self) -> tuple[str, int]:
@@ -193,7 +211,7 @@ def main() -> int:
     parser.add_argument("--honour-keys", action="store_true", help="take one order for an Idempotency-Key")
     given = parser.parse_args()
     try:
-        supplier = Supplier(Book(given.file, honour_keys=given.honour_keys), given.port)
+        supplier = Supplier(Book(given.file, honour_keys=given.honour_keys), given.port, _say)
     except (OSError, OverflowError, ValueError) as error:
         what = f"--file {given.file} or --port {given.port}" if given.file else f"--port {given.port}"
         sys.stderr.write(f"{what} cannot be used: {error}; choose another\n")

@@ -92,6 +92,14 @@ class Outside:
         """Answer a held visit."""
         self._by_name[name].let_go.set()
 
+    async def stop_at(self, name: str) -> None:
+        """A visit from the test's own process."""
+        visit = self._by_name[name]
+        visit.came.set()
+        if name in self._held:
+            self._held.discard(name)
+            await visit.let_go.wait()
+
     async def came(self, name: str) -> None:
         """Wait until a visit has arrived."""
         await _in_time(self._by_name[name].came)
@@ -219,14 +227,17 @@ class House:
 
     async def worker(self, *gate: str, **environment: str) -> Child:
         """Start a worker process; with a `gate` (see gated_worker.py) one that stops there."""
+        return await self.process("tests.acceptance.gated_worker" if gate else "worker", *gate, **environment)
+
+    async def process(self, module: str, *arguments: str, **environment: str) -> Child:
+        """Start a worker process that is this module."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("LONGSHIFT_", "TEMPORAL_"))}
         given = {
             "TEMPORAL_ADDRESS": self.server.address,
             "LONGSHIFT_CONFIG": str(self.folder / "longshift.toml"),
             OUTSIDE: self.outside.address,
         }
-        module = "tests.acceptance.gated_worker" if gate else "worker"
-        command = [sys.executable, "-m", module, *gate]
+        command = [sys.executable, "-m", module, *arguments]
         self._workers.append(await Child.start(command, self.log, kept | given | environment))
         return self._workers[-1]
 
