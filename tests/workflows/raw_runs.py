@@ -1,7 +1,8 @@
 """Runs as Temporal sees them, past the typed client: started and asked with whatever a test likes."""
 
 import asyncio
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError
@@ -10,6 +11,8 @@ from longshift import contracts
 from longshift.contracts import RunInput, RunResult, StateView
 from store.journal import Journal
 from tests.workflows.running import GIVEN
+
+Seen = TypeVar("Seen")
 
 Handle = WorkflowHandle[Any, RunResult]
 
@@ -44,14 +47,24 @@ async def ended(handle: Handle) -> RunResult:
             return RunResult.model_validate(error.cause.details[0])
 
 
+async def until(look: Callable[[], Awaitable[Seen]]) -> Seen:
+    """Look until there is something to see, and return it."""
+    async with asyncio.timeout(30):
+        while True:  # what a server holds can only be asked for
+            seen = await look()
+            if seen:
+                return seen
+            await asyncio.sleep(0.05)
+
+
 async def until_waiting(handle: Handle, what: str) -> None:
     """Wait until the run waits for something."""
-    async with asyncio.timeout(30):
-        while True:  # a query is the one way to see it
-            seen = await handle.query(contracts.STATE, result_type=StateView)
-            if seen.status == "WAITING" and what in (seen.waiting_for or ""):
-                return
-            await asyncio.sleep(0.05)
+
+    async def look() -> bool:
+        seen = await handle.query(contracts.STATE, result_type=StateView)
+        return seen.status == "WAITING" and what in (seen.waiting_for or "")
+
+    await until(look)
 
 
 async def details(journal_url: str, run_id: str) -> dict[str, str]:

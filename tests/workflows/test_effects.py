@@ -1,0 +1,313 @@
+"""Effects whose outcome does not come back: settled with the ledger, asked for, told, or the end; never made twice."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+from temporalio import activity
+from temporalio.api.enums.v1 import PendingActivityState
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+
+from longshift import Agent, ToolContext, ToolOutcomeUnknown, contracts, tool
+from longshift.contracts import RanTool, RunInput, RunResult, RunTool, StateView
+from longshift.messages import ToolMessage
+from longshift.observations import ok, read
+from longshift.questions import Question
+from longshift.status import Status
+from store.journal import Journal
+from store.tool_calls import Observed
+from tests.workflows.raw_runs import Handle, ended, started, until
+from tests.workflows.running import Script, activities_of, call, decisions, echo, working
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+LOST = ApplicationError("the completion was lost", type="WorkerShutdown", non_retryable=True)
+ONE_EFFECT = ([call("c1", "place", sku="a")], "Done.")
+
+
+class Supplier:
+    """What effects of these tests change."""
+
+    def __init__(self, *failures: Exception | None) -> None:
+        self.orders: list[str] = []
+        """The operation ids of the orders, in order."""
+        self._failures = list(failures)
+
+    def agent(self, **options: Any) -> Agent:
+        """An agent that can order here."""
+        policy = {"unknown_outcome": options.pop("unknown_outcome")} if "unknown_outcome" in options else {}
+
+        @tool(**{"timeout_seconds": 0.5, **options})
+        def place(sku: str, context: ToolContext) -> str:
+            """Order one."""
+            failure = self._failures.pop(0) if self._failures else None
+            self.orders.append(context.operation_id)
+            if failure is not None:
+                raise failure
+            return f"order {len(self.orders)} of {sku}"
+
+        return Agent(name="buyer", system="Buy.", endpoint="scripted", tools=(place, echo), **policy)
+
+
+Lose = Mapping[tuple[str, int], str]
+"""Which dispatches, by call id and fence, are lost `before` or `after` all their work."""
+
+
+@asynccontextmanager
+async def losing(
+    client: Client, queue: str, journal_url: str, agent: Agent, model: Script, lose: Lose
+) -> AsyncIterator[None]:
+    """A worker whose dispatches are lost as `lose` says: the workflow learns no more than that its worker ended."""
+    async with activities_of(journal_url, agent, model) as activities:
+        real = next(one for one in activities if one.__name__ == contracts.RUN_TOOL)
+
+        @activity.defn(name=contracts.RUN_TOOL)
+        async def run_tool(request: RunTool) -> RanTool:
+            point = lose.get((request.call.id, request.dispatch))
+            if point == "before":
+                raise LOST
+            ran: RanTool = await real(request)
+            if point == "after":
+                raise LOST
+            return ran
+
+        async with working(client, queue, [*(one for one in activities if one is not real), run_tool]):
+            yield
+
+
+async def begun(client: Client, queue: str, **limits: Any) -> Handle:
+    """A run of the buyer."""
+    return await started(client, queue, RunInput(agent="buyer", task="Order.", limits=limits))
+
+
+async def asked(handle: Handle) -> Question:
+    """The question of a run, once it asks one."""
+
+    async def look() -> Question | None:
+        view: StateView = await handle.query(contracts.STATE, result_type=StateView)
+        assert view.question is None or view.status == "WAITING"
+        return view.question
+
+    question = await until(look)
+    assert question is not None
+    return question
+
+
+def answer(question: Question, **fields: Any) -> dict[str, Any]:
+    """What answers a question."""
+    return {"call_id": question.call_id, "arguments_sha256": question.arguments_sha256[:12], **fields}
+
+
+async def observations(journal_url: str, run_id: str) -> list[dict[str, Any]]:
+    """What the model was told of its calls, in order."""
+    journal = await Journal.open(journal_url)
+    try:
+        assert await journal.verify_chain(run_id) is None
+        messages = [stored.message for stored in await journal.messages(run_id)]
+        return [json.loads(message.content) for message in messages if message.role == "tool"]
+    finally:
+        await journal.close()
+
+
+async def test_a_completion_that_was_lost_is_found_in_the_ledger(client: Client, queue: str, journal_url: str) -> None:
+    supplier, model = Supplier(), Script(*ONE_EFFECT)
+    async with losing(client, queue, journal_url, supplier.agent(), model, {("c1", 0): "after"}):
+        handle = await begun(client, queue)
+        end = await ended(handle)
+    assert (end.status, end.tool_calls, end.unknown_calls) == (Status.COMPLETED, 1, ())
+    assert await observations(journal_url, handle.id) == [{"ok": True, "value": "order 1 of a"}]
+    assert supplier.orders == [f"{handle.id}/1/0/c1"]
+
+
+async def test_a_dispatch_that_never_began_is_fenced_and_made_afresh(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    supplier, model = Supplier(), Script(*ONE_EFFECT)
+    async with losing(client, queue, journal_url, supplier.agent(), model, {("c1", 0): "before", ("c1", 1): "before"}):
+        handle = await begun(client, queue)
+        end = await ended(handle)
+    assert (end.status, end.tool_calls) == (Status.COMPLETED, 1)
+    assert await observations(journal_url, handle.id) == [{"ok": True, "value": "order 1 of a"}]
+    assert len(supplier.orders) == 1
+
+
+async def test_an_idempotent_effect_is_dispatched_again_under_the_same_operation_id(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    supplier = Supplier(ToolOutcomeUnknown("no reply"), ConnectionResetError("dropped"))
+    async with losing(client, queue, journal_url, supplier.agent(idempotent=True), Script(*ONE_EFFECT), {}):
+        handle = await begun(client, queue)
+        end = await ended(handle)
+    assert (end.status, end.tool_calls) == (Status.COMPLETED, 1)
+    assert await observations(journal_url, handle.id) == [{"ok": True, "value": "order 3 of a"}]
+    assert supplier.orders == [f"{handle.id}/1/0/c1"] * 3
+
+
+RESOLUTIONS: Mapping[str, tuple[dict[str, Any], Status, list[Any]]] = {
+    "it happened": ({"outcome": "happened", "result": {"order": 7}, "reason": "on the bill"}, Status.COMPLETED, [True]),
+    "it happened, with no result": ({"outcome": "happened", "result": None}, Status.COMPLETED, [True]),
+    "it did not happen": ({"outcome": "did_not_happen"}, Status.COMPLETED, ["not_executed"]),
+    "stop": ({"outcome": "stop", "reason": "no one knows"}, Status.OUTCOME_UNKNOWN, []),
+}
+
+
+@pytest.mark.parametrize("name", RESOLUTIONS)
+async def test_a_person_resolves_an_unknown_outcome(client: Client, queue: str, journal_url: str, name: str) -> None:
+    fields, status, told = RESOLUTIONS[name]
+    supplier = Supplier(ToolOutcomeUnknown("the supplier hung up"))
+    async with losing(client, queue, journal_url, supplier.agent(), Script(*ONE_EFFECT), {}):
+        handle = await begun(client, queue)
+        question = await asked(handle)
+        assert (question.kind, question.call_id, question.arguments) == ("outcome", "c1", '{"sku":"a"}')
+        assert "the supplier hung up" in question.why
+        await handle.execute_update(contracts.RESOLVE, answer(question, **fields))
+        end = await ended(handle)
+    assert end.status is status
+    assert len(supplier.orders) == 1
+    seen = await observations(journal_url, handle.id)
+    assert [body["ok"] or body["error"]["kind"] for body in seen] == told
+    assert end.unknown_calls == (("c1",) if name == "stop" else ())
+    if "result" in fields:
+        assert seen[0]["value"] == fields["result"]
+        assert "a person found" in seen[0]["note"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "status", "kinds", "unknown"),
+    [("tell", Status.COMPLETED, ["outcome_unknown"], ()), ("stop", Status.OUTCOME_UNKNOWN, [], ("c1",))],
+)
+async def test_the_policy_says_what_becomes_of_an_unknown_outcome(
+    client: Client, queue: str, journal_url: str, policy: str, status: Status, kinds: Sequence[str], unknown: Any
+) -> None:
+    supplier = Supplier(ToolOutcomeUnknown("no reply"))
+    agent = supplier.agent(unknown_outcome=policy)
+    async with losing(client, queue, journal_url, agent, Script(*ONE_EFFECT), {}):
+        handle = await begun(client, queue)
+        end = await ended(handle)
+    assert (end.status, end.unknown_calls, len(supplier.orders)) == (status, unknown, 1)
+    assert [body["error"]["kind"] for body in await observations(journal_url, handle.id)] == kinds
+
+
+ENDS: Mapping[str, tuple[Callable[[Handle], Any], dict[str, Any], Status]] = {
+    "a stop": (lambda handle: handle.signal(contracts.STOP), {}, Status.STOP_REQUESTED),
+    "the deadline": (lambda handle: asyncio.sleep(0), {"seconds": 3}, Status.TIME_LIMIT),
+    "a cancellation": (lambda handle: handle.cancel(), {}, Status.STOP_REQUESTED),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+async def test_a_stop_and_the_deadline_hold_while_a_person_is_asked_what_came_of_an_effect(
+    client: Client, queue: str, journal_url: str, name: str
+) -> None:
+    do, limits, status = ENDS[name]
+    supplier = Supplier(ToolOutcomeUnknown("no reply"))
+    async with losing(client, queue, journal_url, supplier.agent(), Script(*ONE_EFFECT), {}):
+        handle = await begun(client, queue, **limits)
+        await asked(handle)
+        await do(handle)
+        end = await ended(handle) if name != "a cancellation" else await _cancelled(handle)
+    assert (end.status, end.unrun_calls, end.unknown_calls) == (status, ("c1",), ("c1",))
+
+
+async def _cancelled(handle: Handle) -> RunResult:
+    async def look() -> RunResult | None:
+        view: StateView = await handle.query(contracts.STATE, result_type=StateView)
+        return view.result
+
+    result = await until(look)
+    assert result is not None
+    return result
+
+
+async def test_an_effect_whose_handler_may_still_be_at_work_is_waited_for(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    """Its row stands as started: nobody is asked before its tool's time is over, and what comes meanwhile counts."""
+    supplier, model = Supplier(), Script(*ONE_EFFECT, held=[1])
+    agent = supplier.agent(timeout_seconds=20)
+    async with losing(client, queue, journal_url, agent, model, {("c1", 0): "before"}):
+        handle = await begun(client, queue)
+        await model.asked(1)
+        async with late_worker(journal_url, handle.id) as settle:
+            model.let_go(1)
+            await until(
+                partial(pending, handle, contracts.SETTLE_EFFECT, PendingActivityState.PENDING_ACTIVITY_STATE_STARTED)
+            )
+            told = await settle()
+        end = await ended(handle)
+    assert end.status is Status.COMPLETED
+    assert await observations(journal_url, handle.id) == [told]
+    assert "held" not in await decisions(journal_url, handle.id)
+    assert supplier.orders == []
+
+
+async def test_the_word_of_a_late_worker_comes_before_a_person_s(client: Client, queue: str, journal_url: str) -> None:
+    supplier = Supplier(ToolOutcomeUnknown("no reply"))
+    async with losing(client, queue, journal_url, supplier.agent(), Script(*ONE_EFFECT), {}):
+        handle = await begun(client, queue)
+        question = await asked(handle)
+        async with late_worker(journal_url, handle.id) as settle:
+            told = await settle()
+        await handle.execute_update(contracts.RESOLVE, answer(question, outcome="did_not_happen"))
+        end = await ended(handle)
+    assert end.status is Status.COMPLETED
+    assert await observations(journal_url, handle.id) == [told]
+
+
+@asynccontextmanager
+async def late_worker(journal_url: str, run_id: str) -> AsyncIterator[Callable[[], Awaitable[dict[str, Any]]]]:
+    """A worker that began the effect of ONE_EFFECT and is cut off from the server; given is how it settles it."""
+    journal = await Journal.open(journal_url)
+    request = RunTool(run_id=run_id, model_call=1, position=0, call=call("c1", "place", sku="a"))
+    await journal.begin_effect(request, "late", time.time(), again=False)
+
+    async def settle() -> dict[str, Any]:
+        message = ToolMessage(call_id="c1", name="place", content=ok("the truth"))
+        observed = Observed(message, 1, fatal=False)
+        await journal.settle_tool_call(request, "effect", "late", observed, time.time(), time.time())
+        return read(message.content)
+
+    try:
+        yield settle
+    finally:
+        await journal.close()
+
+
+async def pending(handle: Handle, activity_name: str, state: "PendingActivityState.ValueType") -> bool:
+    """Whether a run waits for an activity that is in this state."""
+    waited_for = (await handle.describe()).raw_description.pending_activities
+    return any(one.activity_type.name == activity_name and one.state == state for one in waited_for)
+
+
+@pytest.mark.parametrize("how", ["a stop now", "the deadline"])
+async def test_an_effect_in_flight_is_left_to_finish(client: Client, queue: str, journal_url: str, how: str) -> None:
+    at_work, go_on = asyncio.Event(), asyncio.Event()
+
+    @tool(timeout_seconds=20)
+    async def place(sku: str) -> str:
+        """Order one."""
+        at_work.set()
+        await go_on.wait()
+        return f"ordered {sku}"
+
+    agent = Agent(name="buyer", system="Buy.", endpoint="scripted", tools=(place,))
+    async with losing(client, queue, journal_url, agent, Script(*ONE_EFFECT), {}):
+        handle = await begun(client, queue, seconds=3 if how == "the deadline" else 60)
+        await at_work.wait()
+        if how == "a stop now":
+            await handle.signal(contracts.STOP, {"mode": "now"})
+        # The request to cancel it has reached the activity, which does not heed it.
+        await until(
+            partial(pending, handle, contracts.RUN_TOOL, PendingActivityState.PENDING_ACTIVITY_STATE_CANCEL_REQUESTED)
+        )
+        go_on.set()
+        end = await ended(handle)
+    expected = Status.STOP_REQUESTED if how == "a stop now" else Status.TIME_LIMIT
+    assert (end.status, end.unrun_calls, end.unknown_calls) == (expected, (), ())
+    assert await observations(journal_url, handle.id) == [{"ok": True, "value": "ordered a"}]
