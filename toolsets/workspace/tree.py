@@ -56,9 +56,11 @@ def search(workspace: Workspace, pattern: str, path: str, files: str | None, lit
     matches: list[str] = []
     notes: list[str] = []
     left_out: list[Place] = []
+    cut: Place | None = None
     try:
         for place, lines in _texts(workspace, workspace.place(path), files, left_out):
             for number, line in enumerate(lines, 1):
+                cut = place if len(line) > MAX_LINE else cut
                 if wanted.search(line, pos=0, endpos=MAX_LINE, timeout=max(until - time.monotonic(), 1e-6)):
                     matches.append(f"{place}:{number}: {line[:MAX_SHOWN]}{'...' if line[MAX_SHOWN:] else ''}")
             if len(matches) > MAX_MATCHES:
@@ -66,6 +68,8 @@ def search(workspace: Workspace, pattern: str, path: str, files: str | None, lit
                 break
     except (TimeoutError, MemoryError):
         notes.append(f"given up after {SECONDS:g} s at {place}; take a simpler pattern, or search one folder")
+    if cut:
+        notes.append(f"of a line, {MAX_LINE} characters are searched; there are longer ones, such as in {cut}")
     if left_out:
         notes.append(
             f"left out as binary, unreadable or over {MAX_SEARCHED} bytes: {len(left_out)}, such as {left_out[0]}"

@@ -1,0 +1,150 @@
+"""Listing and searching: what is found, in which order, and that neither goes on without end."""
+
+from typing import Any
+
+import pytest
+
+from tests.toolsets.workspaces import Tools
+from toolsets.workspace import tree
+
+pytestmark = pytest.mark.asyncio
+
+
+@pytest.fixture
+def project(tools: Tools) -> Tools:
+    """A workspace with folders, a repository of git's, and files that are no text."""
+    files: dict[str, bytes] = {
+        ".git/config": b"def hidden\n",
+        "src/.git": b"gitdir: def hidden\n",
+        ".hidden": b"def in_dot\n",
+        "src/b.py": b"def b(x):\r\n    return x + 1\r\n",
+        "src/deep/er/c.py": b"def c():\n    pass\n",
+        "image.png": b"\x89PNG\x00def x",
+        "café.txt": b"def \xff caf\xe9\n",
+    }
+    for name, data in files.items():
+        file = tools.root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+    (tools.root / "again").symlink_to("src")
+    (tools.root / "same.py").symlink_to("src/b.py")
+    return tools
+
+
+ALL = [".hidden", "README.md", "again/", "café.txt", "image.png", "same.py", "src/"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "entries"),
+    [
+        ({}, [*ALL, "src/b.py", "src/deep/", "src/main.py", "src/deep/er/"]),
+        ({"depth": 1}, ALL),
+        ({"path": "src", "depth": 40}, ["src/b.py", "src/deep/", "src/main.py", "src/deep/er/", "src/deep/er/c.py"]),
+        ({"path": "again", "depth": 1}, ["src/b.py", "src/deep/", "src/main.py"]),
+        ({"path": "src/b.py"}, ["src/b.py"]),
+        ({"pattern": "*.py", "depth": 9}, ["same.py", "src/b.py", "src/main.py", "src/deep/er/c.py"]),
+        ({"pattern": "src/*/c.py", "depth": 9}, ["src/deep/er/c.py"]),
+        ({"pattern": "*.rs"}, []),
+    ],
+)
+async def test_a_list_is_in_order_without_gits_own_and_does_not_follow_links(
+    project: Tools, arguments: dict[str, Any], entries: list[str]
+) -> None:
+    assert await project.value("list_files", **arguments) == {"entries": entries}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "matches"),
+    [
+        (
+            {"pattern": r"^def \w"},
+            [
+                ".hidden:1: def in_dot",
+                "src/b.py:1: def b(x):",
+                "src/main.py:1: def main():",
+                "src/deep/er/c.py:1: def c():",
+            ],
+        ),
+        ({"pattern": r":$", "files": "b.py"}, ["src/b.py:1: def b(x):"]),
+        ({"pattern": "(x)", "literal": True}, ["src/b.py:1: def b(x):"]),
+        ({"pattern": "x + 1", "literal": True, "path": "src"}, ["src/b.py:2:     return x + 1"]),
+        ({"pattern": "return", "path": "same.py"}, ["src/b.py:2:     return x + 1"]),
+        ({"pattern": r"(?i)DEF(?= c)", "path": "src/deep"}, ["src/deep/er/c.py:1: def c():"]),
+        ({"pattern": r"def\s+b[^;]*return"}, []),
+    ],
+)
+async def test_a_search_gives_the_lines_in_order_and_leaves_gits_own_out(
+    project: Tools, arguments: dict[str, Any], matches: list[str]
+) -> None:
+    assert (await project.value("search", **arguments))["matches"] == matches
+
+
+async def test_a_search_says_what_it_left_out_and_shows_what_is_not_utf8_replaced(project: Tools) -> None:
+    value = await project.value("search", pattern="def .* caf")
+    assert value["matches"] == ["café.txt:1: def \ufffd caf\ufffd"]
+    assert value["note"] == f"left out as binary, unreadable or over {tree.MAX_SEARCHED} bytes: 1, such as image.png"
+
+
+async def test_a_file_that_is_too_large_is_left_out_and_said(tools: Tools) -> None:
+    with (tools.root / "large.txt").open("wb") as file:
+        file.truncate(tree.MAX_SEARCHED + 1)
+    assert "1, such as large.txt" in (await tools.value("search", pattern="x"))["note"]
+
+
+async def test_a_long_list_and_a_long_search_are_cut_and_say_so(tools: Tools) -> None:
+    for number in range(tree.MAX_ENTRIES + 1):
+        (tools.root / f"{number:05}.txt").write_text("needle " + "x" * 1000 + "\n")
+    listed = await tools.value("list_files")
+    assert listed["entries"] == [f"{number:05}.txt" for number in range(tree.MAX_ENTRIES)]
+    assert listed["note"] == f"only the first {tree.MAX_ENTRIES} are named; list one of the folders"
+    found = await tools.value("search", pattern="needle")
+    assert len(found["matches"]) == tree.MAX_MATCHES
+    assert found["matches"][0] == f"00000.txt:1: needle {'x' * (tree.MAX_SHOWN - 7)}..."
+    assert found["note"].startswith(f"only the first {tree.MAX_MATCHES} lines are given")
+
+
+@pytest.mark.parametrize("pattern", ["(a|aa)+c", "((a{1,100}){1,100}){1,100}c", "(a+)+c"])
+async def test_a_pattern_that_would_never_end_is_given_up(
+    tools: Tools, monkeypatch: pytest.MonkeyPatch, pattern: str
+) -> None:
+    (tools.root / "a.txt").write_text("def\n" + "a" * 5000 + "!\n")
+    monkeypatch.setattr(tree, "SECONDS", 0.2)
+    value = await tools.value("search", pattern=f"def|{pattern}")
+    assert value == {
+        "matches": ["a.txt:1: def"],
+        "note": "given up after 0.2 s at a.txt; take a simpler pattern, or search one folder",
+    }
+
+
+async def test_a_line_that_is_too_long_is_searched_in_part_and_said(tools: Tools) -> None:
+    (tools.root / "min.js").write_text("needle" + "x" * tree.MAX_LINE + "straw\n")
+    value = await tools.value("search", pattern="needle")
+    assert value["note"] == "of a line, 10000 characters are searched; there are longer ones, such as in min.js"
+    assert (await tools.value("search", pattern="straw"))["matches"] == []
+
+
+async def test_folders_without_end_are_listed_and_searched_as_far_as_it_makes_sense(tools: Tools) -> None:
+    deep = tools.root.joinpath(*["d"] * 200)
+    deep.mkdir(parents=True)
+    (deep / "x.txt").write_text("needle")
+    assert len((await tools.value("list_files", path="d", depth=tree.MAX_LEVELS))["entries"]) == tree.MAX_LEVELS
+    assert (await tools.value("search", pattern="needle"))["matches"] == []
+    found = await tools.value("search", pattern="needle", path=str(deep.relative_to(tools.root)))
+    assert len(found["matches"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("(", "no regular expression: missing )"),
+        ("(" * 900, "nested too deeply"),
+        ("", "1 to 1000 characters"),
+        ("x" * 1001, "1 to 1000 characters"),
+        ("x(?R)", "calls itself"),
+        ("(?P<a>x(?&a))", "calls itself"),
+    ],
+)
+async def test_a_pattern_that_is_none_is_refused_with_the_reason(tools: Tools, pattern: str, words: str) -> None:
+    kind, message = await tools.refusal("search", pattern=pattern)
+    assert kind == "refused"
+    assert words in message
