@@ -19,7 +19,6 @@ from store import funds
 from store.confirming import Confirmed, append, confirm, decide, lock_run, rewrite
 from store.funds import Draw
 from store.tables import MODEL_CALLS, RUNS
-from store.tool_calls import Observed as Observed
 
 
 @dataclass(frozen=True)

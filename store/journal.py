@@ -176,10 +176,6 @@ class Journal:
         """
         return await self._database.write(lambda c: ledger.begin_effect(c, request, attempt, now, again=again))
 
-    async def begin_tool_call(self, request: RunTool, kind: Kind, attempt: str, now: float) -> bool:
-        """`begin_effect` under its older name."""
-        return await self.begin_effect(request, attempt, now, again=False)
-
     async def leave_unknown(self, request: RunTool, now: float, why: str) -> None:
         """Enter that the handler of this very dispatch is over and cannot say what came of it; `why`, in words.
         Changes nothing where the effect is settled, or another dispatch of it was begun or fenced."""

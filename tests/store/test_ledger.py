@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from longshift.contracts import Entry, RunTool
+from longshift.messages import ToolCall
 from store.errors import JournalMismatch
 from store.journal import Begun, Fenced, Fresh, Journal, Observed
 from tests.store.shift import Shift, call, tool_message
@@ -138,13 +139,16 @@ async def test_every_operation_does_in_every_state_what_the_table_says(journal: 
 
 
 @pytest.mark.parametrize("state", ["fenced", "started", "unknown", "settled"])
+@pytest.mark.parametrize("dispatch", [2, 3])
 @pytest.mark.parametrize(
     "stranger", [call("a", "cancel_order", sku="SKU-VANILLA"), call("a", "place_order", sku="SKU-MANGO")]
 )
-async def test_no_operation_touches_the_row_of_another_call(journal: Journal, state: str, stranger: Any) -> None:
+async def test_no_operation_touches_the_row_of_another_call(
+    journal: Journal, state: str, dispatch: int, stranger: ToolCall
+) -> None:
     await bring(journal, state, effect(2))
     (before,) = await journal.tool_calls("shift-1")
-    request = effect(3).model_copy(update={"call": stranger})
+    request = effect(dispatch).model_copy(update={"call": stranger})
     answers = {name: said(await attempted(run(journal, request))) for name, run in OPERATIONS.items()}
     assert answers == {
         "begin": "no",
