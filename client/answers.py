@@ -82,8 +82,11 @@ async def answer(
 def commands(run_id: str, question: Question) -> list[str]:
     """The commands that answer a question, as one types them into a shell."""
     call_id = shlex.quote(inert(question.call_id))
-    about = f"{run_id} {call_id}" if not call_id.startswith("-") else f"-- {run_id} {call_id}"
     if question.kind == "approval":
-        return [f"longshift approve {about}", f"longshift deny --reason TEXT {about}"]
-    ways = ("--happened JSON", "--did-not-happen", "--stop")
-    return [f"longshift resolve {way} {about}" for way in ways]
+        ways = ["approve", "deny --reason TEXT"]
+    else:
+        ways = ["resolve --happened JSON", "resolve --did-not-happen", "resolve --stop"]
+    if call_id.startswith("-"):  # else it would be read as an option
+        return [f"longshift {way} -- {run_id} {call_id}" for way in ways]
+    named = [way.partition(" ") for way in ways]
+    return [f"longshift {name} {run_id} {call_id} {options}".rstrip() for name, _, options in named]

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from client.answers import commands
-from client.inert import inert
+from client.inert import inert, short
 from client.shifts import Listed, RecordedCall, Snapshot
 from client.story import StoryLine
 from longshift.contracts import RunResult
@@ -33,6 +33,8 @@ NARROW = 60
 """Columns below which a terminal gets figures without bars."""
 TASK = 10
 """Columns of a list's task below which another column is left out instead."""
+ASKED = 100
+"""Characters of a question in a list."""
 BAR = 24
 """Columns of a bar."""
 NEARLY = 0.8
@@ -280,7 +282,7 @@ def _asks(question: Question) -> str:
 
 def _task(run: Listed) -> str:
     """A run's task in a list, after what it asks."""
-    return f"asks: {_asks(run.question)} {run.goal}" if run.question else run.goal
+    return f"asks: {short(_asks(run.question), ASKED)} {run.goal}" if run.question else run.goal
 
 
 def _question(run: Listed) -> list[tuple[str, str]]:

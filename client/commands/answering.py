@@ -129,7 +129,7 @@ def resolve_command(
 def _question(session: Session, run_id: str, call_id: str) -> Question:
     """The question about CALL, shown on stderr with its whole arguments before it is answered."""
     question = session.do(session.shifts.question(run_id, call_id))
-    show.note(f"{run_id} asks about {question.name} {_arguments(session, run_id, question)}")
+    show.note(f"{run_id} {question.call_id}: {question.name} {_arguments(session, run_id, question)}")
     return question
 
 

@@ -62,7 +62,7 @@ def waiting(asked: Question) -> Listed:
                 'approve place_order {"quantity":6,"sku":"SKU-VANILLA\\u001b[2J"}?',
                 "place_order always needs approval",
                 f"longshift approve {RUN_ID} call-7\n",
-                f"longshift deny --reason TEXT {RUN_ID} call-7\n",
+                f"longshift deny {RUN_ID} call-7 --reason TEXT\n",
             ],
         ),
         (
@@ -70,9 +70,9 @@ def waiting(asked: Question) -> Listed:
             [
                 "what came of place_order",
                 "may or may not have happened: its worker died",
-                f"longshift resolve --happened JSON {RUN_ID} call-7\n",
-                f"longshift resolve --did-not-happen {RUN_ID} call-7\n",
-                f"longshift resolve --stop {RUN_ID} call-7\n",
+                f"longshift resolve {RUN_ID} call-7 --happened JSON\n",
+                f"longshift resolve {RUN_ID} call-7 --did-not-happen\n",
+                f"longshift resolve {RUN_ID} call-7 --stop\n",
             ],
         ),
     ],
