@@ -2,9 +2,12 @@
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,15 +47,60 @@ class Ended:
             assert word in self.err, self
 
 
-def longshift(*words: str, env: Mapping[str, str], cwd: Path | None = None) -> Ended:
-    """Run one command to its end; nobody is at its stdin."""
+def longshift(*words: str, env: Mapping[str, str], cwd: Path | None = None, stdin: str = "") -> Ended:
+    """Run one command to its end; nobody but `stdin` is at its stdin."""
     done = subprocess.run(
         [LONGSHIFT, *words],
         env=env,
         cwd=cwd,
-        stdin=subprocess.DEVNULL,
+        input=stdin,
         capture_output=True,
         text=True,
         timeout=PATIENCE,
     )
     return Ended(done.returncode, done.stdout, done.stderr)
+
+
+@dataclass(frozen=True)
+class Up:
+    """What `up` keeps up."""
+
+    config: Path
+    env: dict[str, str]
+
+    def __call__(self, *words: str, stdin: str = "") -> Ended:
+        """Run one command against it."""
+        return longshift("--config", str(self.config), *words, env=self.env, cwd=self.config.parent, stdin=stdin)
+
+    def command(self, *words: str) -> list[str]:
+        """The words of a command against it."""
+        return [str(LONGSHIFT), "--config", str(self.config), *words]
+
+
+def free_port() -> int:
+    """A port on which nobody listens now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def kept_up(folder: Path, text: str) -> Iterator[Up]:
+    """Server and worker of a configuration, until Ctrl-C ends both in order."""
+    config = folder / "longshift.toml"
+    config.write_text(f'{text}\n[journal]\nurl = "sqlite:///journal.db"\n', encoding="utf-8")
+    port, ui_port = free_port(), free_port()
+    env = clean_environment(XDG_STATE_HOME=str(folder))
+    words = [str(LONGSHIFT), "--config", str(config), "up", "--port", str(port), "--ui-port", str(ui_port), "--json"]
+    with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            told = json.loads(process.stdout.readline())
+            assert told["address"] == f"127.0.0.1:{port}"
+            assert told["ui"] == f"http://127.0.0.1:{ui_port}"
+            yield Up(config, env | {"TEMPORAL_ADDRESS": told["address"]})
+        finally:
+            process.send_signal(signal.SIGINT)
+            rest, _ = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, rest) == (0, "")

@@ -4,10 +4,8 @@ import json
 import os
 import pty
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ from click.testing import CliRunner
 from client.inert import inert
 from client.main import COMMANDS
 from client.main import longshift as command_line
-from tests.acceptance.commands import LONGSHIFT, PATIENCE, Ended, clean_environment, longshift
+from tests.acceptance.commands import LONGSHIFT, PATIENCE, Up, clean_environment, free_port, kept_up, longshift
 
 CONFIG = """
 [endpoints.hung]
@@ -34,49 +32,11 @@ output_tokens = 2
 """
 
 
-@dataclass(frozen=True)
-class Up:
-    """What `up` keeps up."""
-
-    config: Path
-    env: dict[str, str]
-
-    def __call__(self, *words: str) -> Ended:
-        """Run one command against it."""
-        return longshift("--config", str(self.config), *words, env=self.env)
-
-    def command(self, *words: str) -> list[str]:
-        """The words of a command against it."""
-        return [str(LONGSHIFT), "--config", str(self.config), *words]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """Server and worker, until Ctrl-C ends both in order."""
-    folder = tmp_path_factory.mktemp("up")
-    config = folder / "longshift.toml"
-    config.write_text(f'[journal]\nurl = "sqlite:///journal.db"\n{CONFIG}', encoding="utf-8")
-    port, ui_port = free_port(), free_port()
-    env = clean_environment(XDG_STATE_HOME=str(folder))
-    words = [str(LONGSHIFT), "--config", str(config), "up", "--port", str(port), "--ui-port", str(ui_port), "--json"]
-    with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout
-            told = json.loads(process.stdout.readline())
-            assert told["address"] == f"127.0.0.1:{port}"
-            assert told["ui"] == f"http://127.0.0.1:{ui_port}"
-            yield Up(config, env | {"TEMPORAL_ADDRESS": told["address"]})
-        finally:
-            process.send_signal(signal.SIGINT)
-            rest, _ = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, rest) == (0, "")
+    with kept_up(tmp_path_factory.mktemp("up"), CONFIG) as up:
+        yield up
 
 
 @pytest.mark.parametrize("name", COMMANDS)
