@@ -9,6 +9,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,9 @@ from longshift import contracts
 from longshift.agent import Agent
 from longshift.contracts import RunInput, StateView
 from longshift.messages import ToolCall
-from longshift.tools import tool
+from longshift.tools import ToolContext, ToolOutcomeUnknown, tool
 from longshift.turns import ModelFailure
+from store.journal import Journal
 from tests.workflows.running import Script, call, echo, shop_open
 from worker.plugin import longshift_plugin
 
@@ -48,7 +50,39 @@ HELD = "held"
 """A note that waits, once it is begun, until the scene goes on."""
 at_work, go_on = asyncio.Event(), asyncio.Event()
 
+
+@tool(timeout_seconds=5)
+def ring(text: str) -> str:
+    """Ring somebody up, who does not always answer."""
+    raise ToolOutcomeUnknown("nobody answered")
+
+
+@tool(timeout_seconds=5, idempotent=True)
+def post(text: str, context: ToolContext) -> str:
+    """Post a letter; the first time, nobody sees whether it was taken."""
+    posted.append(context.operation_id)
+    if posted.count(context.operation_id) == 1:
+        raise ToolOutcomeUnknown("nobody looked")
+    return f"posted {text}"
+
+
+@tool(needs_approval=True)
+def buy(text: str) -> str:
+    """Buy something."""
+    return f"bought {text}"
+
+
+posted: list[str] = []
+"""The operation ids under which `post` ran."""
+
+caller = Agent(name="caller", system="Call.", endpoint="scripted", tools=(ring, post, buy))
+teller = Agent(name="teller", system="Call.", endpoint="scripted", tools=(ring,), unknown_outcome="tell")
 parrot = Agent(name="parrot", system="Repeat.", endpoint="scripted", tools=(echo, note))
+
+FUND = "kitty"
+"""The fund of a run that one pays for."""
+journal_at: ContextVar[str] = ContextVar("journal_at")
+"""URL of the journal of the scene at hand."""
 
 Turns = Sequence[str | Sequence[ToolCall] | ModelFailure]
 BUSY = ModelFailure(kind="status", message="scripted: HTTP 503", transient=True, retry_after=0.1)
@@ -130,6 +164,35 @@ async def tell(handle: Handle, model: Script) -> None:
     model.let_go(1)
 
 
+async def resolve(handle: Handle, model: Script) -> None:
+    """Say of each call that nobody answered that it happened, and of the last one that it did not."""
+    await answered(handle, "c1", contracts.RESOLVE, outcome="happened", result={"said": "yes"}, reason="I was there")
+    await answered(handle, "c2", contracts.RESOLVE, outcome="did_not_happen")
+
+
+async def judge(handle: Handle, model: Script) -> None:
+    """Approve one purchase and deny the other; a first answer is for another call and changes nothing."""
+    await until_waiting(handle, "approval")
+    await handle.signal(contracts.APPROVE, {"call_id": "c9", "arguments_sha256": "0" * 64})
+    await answered(handle, "c1", contracts.APPROVE)
+    await answered(handle, "c2", contracts.DENY, reason="too much")
+
+
+async def answered(handle: Handle, call_id: str, update: str, **fields: Any) -> None:
+    """Answer the question about a call, once the run asks it."""
+    await until_waiting(handle, call_id)
+    question = (await handle.query(contracts.STATE, result_type=StateView)).question
+    digest = {"arguments_sha256": question.arguments_sha256}
+    await handle.execute_update(update, {"call_id": call_id, **digest, **fields})
+
+
+async def raise_fund(handle: Handle, model: Script) -> None:
+    """Let the run find its fund used up, raise it, and wake the run."""
+    await until_waiting(handle, "MODEL_COST_LIMIT")
+    await set_fund(journal_at.get(), 5_000_000)
+    await handle.signal(contracts.RESUME)
+
+
 @dataclass(frozen=True)
 class Scene:
     """A run to record."""
@@ -142,6 +205,8 @@ class Scene:
     limits: Mapping[str, Any] = field(default_factory=dict)
     in_parts: bool = False
     """It continues as new every few steps; then there is one file for each part."""
+    fund: int | None = None
+    """Micro-USD in the fund that pays for it."""
     loses_its_worker: Steer | None = None
     """Its worker ends once this is over, and another takes over."""
 
@@ -161,6 +226,21 @@ SCENES: Mapping[str, Scene] = {
     "paused": Scene(BATCH, pause, held=[1]),
     "told": Scene(("Done.", "Done, and more."), tell, held=[1]),
     "refused": Scene((), limits={"seconds": -1}),
+    "outcomes-resolved": Scene(
+        ([call("c1", "ring", text="a"), call("c2", "ring", text="b")], "Done."), resolve, agent=caller
+    ),
+    "outcome-told": Scene(([call("c1", "ring", text="a")], "Done."), agent=teller),
+    "idempotent-effect-again": Scene(([call("c1", "post", text="a")], "Done."), agent=caller),
+    "approved-and-denied": Scene(
+        ([call("c1", "buy", text="a"), call("c2", "buy", text="b")], "Done."), judge, agent=caller
+    ),
+    "stopped-now-inside-an-effect": Scene(INSIDE, stop_inside),
+    "fund-used-up": Scene(
+        ([call("c1", "echo", text="a")], "Done."),
+        raise_fund,
+        limits={"on_limit": "wait", "estimated_call_cents": 1},
+        fund=15_000,
+    ),
     "worker-lost": Scene(("Done.",), held=[1], loses_its_worker=called),
     "effect-lost-and-ended": Scene(INSIDE, loses_its_worker=effect_begun),
     "chain": Scene((*([call(f"c{n}", "echo", text=str(n))] for n in range(5)), "Done."), in_parts=True),
@@ -183,7 +263,11 @@ async def record(client: Client, name: str, scene: Scene, journal_url: str) -> N
     model = Script(*scene.turns, held=scene.held)
     at_work.clear()
     go_on.clear()
-    given = RunInput(agent=scene.agent.name, task="Begin.", limits=dict(scene.limits))
+    journal_at.set(journal_url)
+    if scene.fund is not None:
+        await set_fund(journal_url, scene.fund)
+    paid_by = FUND if scene.fund is not None else None
+    given = RunInput(agent=scene.agent.name, task="Begin.", limits=dict(scene.limits), fund=paid_by)
     handle = await client.start_workflow(contracts.WORKFLOW, given, id=name, task_queue=name)
     if scene.loses_its_worker:
         async with shop_open(client, name, journal_url, scene.agent, model):
@@ -199,6 +283,13 @@ async def record(client: Client, name: str, scene: Scene, journal_url: str) -> N
         file = HERE / (f"{name}-{number}.json" if scene.in_parts else f"{name}.json")
         document = _without_traces(json.loads(history.to_json()))
         file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+async def set_fund(journal_url: str, budget: int) -> None:
+    """Give the fund so many micro-USD."""
+    journal = await Journal.open(journal_url)
+    await journal.set_fund(FUND, budget)
+    await journal.close()
 
 
 def _without_traces(value: Any) -> Any:
