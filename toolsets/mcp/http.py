@@ -8,6 +8,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 
 import httpx2
+from mcp_types import METHOD_NOT_FOUND
 
 from toolsets.mcp.errors import BrokenOff, Forbidden, NotSent, RequestFailed
 
@@ -73,7 +74,8 @@ async def _refused(response: httpx2.Response) -> httpx2.Response:
     except (ValueError, KeyError, TypeError, RecursionError, httpx2.HTTPError, httpx2.StreamError):
         own = False
     await response.aclose()
-    if own and status not in NEVER_DONE_STATUS:
+    # An unknown method or tool is a 404 with that error; any other 404 is a session that it no longer knows.
+    if own and (status not in NEVER_DONE_STATUS or error["code"] == METHOD_NOT_FOUND):
         return httpx2.Response(status, headers={"content-type": "application/json"}, content=response.content)
     never_done = status in NEVER_DONE_STATUS or (status < 500 and status != 408)
     return _told(NOT_SENT if never_done else BROKEN_OFF, f"HTTP {status}")

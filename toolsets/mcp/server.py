@@ -142,8 +142,8 @@ class McpServer:
             raise self._said(ToolFatal if isinstance(error, Forbidden) else ToolTransient, error) from None
         changed = difference(recorded, listing.get(name))
         if changed is not None:
-            log.warning("%s: the tool %s was not run: %s since the run started", self.name, name, changed)
-            raise ToolChanged(f"{recorded.name} was not run: since this run started, {changed}. Use other tools")
+            log.warning("%s: the tool %s was not run, since a run began: %s", self.name, name, changed)
+            raise ToolChanged(f"{recorded.name} was not run: since this run began, {changed}; use other tools")
         try:
             result = await connection.call(name, arguments, {OPERATION_ID: context.operation_id})
         except RequestFailed as error:

@@ -1,0 +1,269 @@
+"""Calls of the tools of an MCP server, over both transports: what comes back, and what each failure means."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from longshift.tools import ToolSpec
+from tests.toolsets.mcp_house import ENVIRON, KEY, PATIENCE, ROOT, House, listening, opened, stdio
+from toolsets.mcp.config import McpServerConfig
+from toolsets.mcp.errors import ServerAway, ServerUnfit
+from toolsets.mcp.server import McpServer
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["stdio", "http"])
+async def house(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+    """Our own server over each transport; no test that uses it changes it."""
+    folder = tmp_path_factory.mktemp("mcp")
+    async with AsyncExitStack() as stack:
+        if request.param == "http":
+            section = (await stack.enter_async_context(listening(folder))).section
+        else:
+            section = stdio(folder)
+        yield await stack.enter_async_context(opened(folder, **section))
+
+
+def kind(observation: dict[str, Any]) -> str:
+    return "ok" if observation["ok"] else observation["error"]["kind"]
+
+
+async def test_annotations_say_what_is_a_read_and_what_is_idempotent(house: House) -> None:
+    specs = {name: tool.spec for name, tool in house.tools.items()}
+
+    assert specs["house__look"].kind == "read"
+    assert (specs["house__write"].kind, specs["house__write"].idempotent) == ("effect", True)
+    assert (specs["house__die_writing"].kind, specs["house__die_writing"].idempotent) == ("effect", False)
+
+
+async def test_a_call_returns_its_structured_content(house: House) -> None:
+    assert await house.call("house__look", what="a") == {"ok": True, "value": {"seen": "a", "deep": 1}}
+
+
+async def test_bad_arguments_are_refused_by_the_servers_schema_before_anything_is_sent(house: House) -> None:
+    observation = await house.call("house__look", what="A", deep="x")
+
+    assert kind(observation) == "invalid_arguments"
+    assert observation["error"]["message"] == (
+        'house__look did not run: deep: must be of type integer, not "x"; '
+        'what: must satisfy pattern "^[a-z]+$", not "A"'
+    )
+
+
+async def test_an_effect_carries_its_operation_id(house: House) -> None:
+    await house.call("house__write", text="a line")
+
+    assert house.noted("written") == ["a line shift-1/1/0/call-1"]
+
+
+async def test_a_picture_is_told_of_and_left_out(house: House) -> None:
+    assert (await house.call("house__picture"))["value"] == "[image, image/png, 1000 bytes, not shown]"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"), [(-32602, "refused"), (-32601, "refused"), (-32603, "exception"), (77, "exception")]
+)
+async def test_an_error_of_the_protocol_becomes_an_observation_with_its_text(
+    house: House, code: int, expected: str
+) -> None:
+    observation = await house.call("house__decline", code=code)
+
+    assert kind(observation) == expected
+    assert f"declined with {code}" in observation["error"]["message"]
+
+
+async def test_a_key_that_the_server_repeats_is_hidden_in_results_errors_and_the_log(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG, "longshift.mcp"):
+        returned = await house.call("house__leak")
+        failed = await house.call("house__leak_failing")
+
+    assert returned == {"ok": True, "value": {"keys": ["it is ***"], "***": 1}}
+    assert kind(failed) == "refused"
+    assert "the key *** was refused" in failed["error"]["message"]
+    assert KEY not in caplog.text
+
+
+async def test_a_call_that_is_given_up_is_cancelled_at_the_server(house: House) -> None:
+    call = asyncio.create_task(house.call("house__hang"))
+    await house.until_noted("hanging", "began")
+    call.cancel()
+
+    await house.until_noted("hanging", "cancelled")
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert kind(await house.call("house__look", what="a")) == "ok", "the session lives on"
+
+
+async def test_a_tool_whose_definition_changed_is_not_run_and_others_are(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with opened(tmp_path, **stdio(tmp_path)) as house:
+        await house.call("house__change", description="Look, and tell everybody.")
+        changed = await house.call("house__look", what="a")
+        await house.call("house__change", description=None)
+        gone = await house.call("house__look", what="a")
+        digest = (await house.server.offered()).server.tools_sha256
+
+    assert kind(changed) == kind(gone) == "tool_changed"
+    assert "the server changed its description" in changed["error"]["message"]
+    assert "no longer offers it" in gone["error"]["message"]
+    assert "changed its list of tools" in caplog.text
+    assert digest != house.offered.server.tools_sha256
+
+
+async def test_a_server_that_dies_in_mid_call_leaves_an_effect_unknown_and_a_read_to_be_tried_again(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path, **stdio(tmp_path)) as house:
+        effect = await house.call("house__die_writing")
+        read = await house.call("house__die_reading")
+        after = await house.call("house__look", what="a")
+
+    assert (kind(effect), kind(read), kind(after)) == ("outcome_unknown", "transient", "ok")
+    assert house.noted("written") == ["half"]
+    assert len(house.noted("pid")) == 3, "it was started anew each time, and no call was sent twice"
+
+
+async def test_a_server_behind_http_that_dies_in_mid_call_is_the_same_and_one_that_is_gone_did_surely_nothing(
+    tmp_path: Path,
+) -> None:
+    async with listening(tmp_path) as server, opened(tmp_path, **server.section) as house:
+        effect = await house.call("house__die_writing")
+        gone = await house.call("house__write", text="never")
+        async with listening(tmp_path, server.port):
+            back = await house.call("house__write", text="again")
+
+    assert (kind(effect), kind(gone), kind(back)) == ("outcome_unknown", "transient", "ok")
+    assert house.noted("written") == ["half", "again shift-1/1/0/call-1"]
+
+
+async def test_bad_credentials_are_fatal_for_a_call_and_keep_a_run_from_beginning(tmp_path: Path) -> None:
+    bad = {"MCP_AUTHORIZATION": "Bearer something-else"}
+    async with listening(tmp_path) as server:
+        async with opened(tmp_path, **server.section) as house:
+            recorded = house.tools["house__look"].spec
+        away = McpServer("house", McpServerConfig(allow=("*",), **server.section), bad)
+        with pytest.raises(ServerAway, match=r"the MCP server house is away: it refused the credentials \(HTTP 401\)"):
+            await away.offered()
+        observation = await House(away, house.offered).call("house__look", what="a")
+        await away.close()
+
+    assert recorded.kind == "read"
+    assert kind(observation) == "fatal"
+
+
+@pytest.mark.parametrize(
+    ("section", "says"),
+    [
+        ({"command": "/no/such/program"}, r"it cannot be started: No such file or directory"),
+        ({"command": sys.executable, "args": ("-c", "print('no')")}, "it ended before it answered"),
+        ({"command": "sleep", "args": ("60",), "timeout_seconds": 0.2}, "did not answer within 0.2 seconds"),
+        ({"url": "http://127.0.0.1:9/mcp"}, "no connection"),
+    ],
+)
+async def test_a_server_that_cannot_be_reached_is_away_and_says_why(section: dict[str, Any], says: str) -> None:
+    server = McpServer("house", McpServerConfig(allow=("*",), **section), {})
+
+    with pytest.raises(ServerAway, match=says):
+        await server.offered()
+    await server.close()
+
+
+async def test_what_a_server_says_on_its_standard_error_is_in_the_log_under_its_name(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    script = "import sys; sys.stderr.write('first\\n\\x1b[31mlast'); sys.stderr.flush()"
+    config = McpServerConfig(command=sys.executable, args=("-c", script), allow=("*",), timeout_seconds=PATIENCE)
+    server = McpServer("house", config, {})
+    with caplog.at_level(logging.INFO, "longshift.mcp"), pytest.raises(ServerAway):
+        await server.offered()
+    await server.close()
+
+    assert [r.message for r in caplog.records if r.name == "longshift.mcp"] == ["house: first", "house: [31mlast"]
+
+
+async def test_only_what_is_allowed_is_offered_and_what_is_allowed_must_be_there(tmp_path: Path) -> None:
+    async with opened(tmp_path, **stdio(tmp_path), allow=("look",)) as house:
+        write = ToolSpec(name="house__write", definition_sha256="x")
+        assert list(house.tools) == ["house__look"]
+        assert house.server.tool(write) is None, "not even for a run that began when it was allowed"
+
+        config = McpServerConfig(**stdio(tmp_path), allow=("look", "nothing"), timeout_seconds=PATIENCE)
+        unfit = McpServer("house", config, ENVIRON)
+        with pytest.raises(ServerUnfit, match="the server offers no tool nothing; its tools are change, decline, "):
+            await unfit.offered()
+        await unfit.close()
+
+
+async def test_a_program_gets_the_variables_that_are_named_and_nothing_else_of_ours(tmp_path: Path) -> None:
+    script = "import os, sys; sys.stderr.write(' '.join(sorted(os.environ)))"
+    environ = {**ENVIRON, "OTHER": "x"}
+    seen: list[str] = []
+    config = McpServerConfig(
+        command=sys.executable, args=("-c", script), allow=("*",), env_from=("MCP_KEY",), env={"PLAIN": "1"}
+    )
+    server = McpServer("house", config, environ)
+    handler = logging.Handler()
+    handler.emit = lambda record: seen.extend(record.getMessage().split()[1:])  # type: ignore[method-assign]
+    logger = logging.getLogger("longshift.mcp")
+    logger.addHandler(handler)
+    level, logger.level = logger.level, logging.INFO
+    try:
+        with pytest.raises(ServerAway):
+            await server.offered()
+        await server.close()
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+    minimal = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LC_CTYPE"}
+    assert {"MCP_KEY", "PLAIN"} <= set(seen) <= {"MCP_KEY", "PLAIN"} | minimal
+
+
+WORKER = """
+import asyncio, sys
+from toolsets.mcp.config import McpServerConfig
+from toolsets.mcp.server import McpServer
+
+async def main():
+    args = ("-m", "tests.toolsets.mcp_server", sys.argv[1])
+    config = McpServerConfig(command=sys.executable, args=args, allow=("*",), timeout_seconds=60)
+    await McpServer("house", config, {}).offered()
+    print("ready", flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+async def test_a_program_ends_when_its_worker_is_killed(tmp_path: Path) -> None:
+    worker = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", WORKER, str(tmp_path), cwd=ROOT, stdout=asyncio.subprocess.PIPE
+    )
+    assert worker.stdout is not None
+    assert await worker.stdout.readline() == b"ready\n"
+    program = int((tmp_path / "pid").read_text())
+    watching = os.pidfd_open(program)
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_reader(watching, ended.set)
+    try:
+        worker.send_signal(signal.SIGKILL)
+        await worker.wait()
+        async with asyncio.timeout(PATIENCE):
+            await ended.wait()
+    finally:
+        asyncio.get_running_loop().remove_reader(watching)
+        os.close(watching)
