@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER = 24, 36
-CAP_SYS_PTRACE = 19
+READING_OTHERS = 19, 21, 38
+"""CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON: each lets root read the memory of any process, and so the worker's keys."""
 SHELLS = (["bash", "-c"], ["sh", "-c"])
 PIECE = 65_536
 """Bytes read at once."""
@@ -148,8 +149,8 @@ def main(arguments: Sequence[str]) -> None:
     if sys.platform == "linux":
         process = ctypes.CDLL(None)
         process.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        # Root's commands could read the worker's memory and environment; refused to others, who have no such right.
-        process.prctl(PR_CAPBSET_DROP, CAP_SYS_PTRACE, 0, 0, 0)
+        for capability in READING_OTHERS:
+            process.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)  # refused to others than root, who have none of them
     output = Output(int(max_head), int(max_tail))
     with tempfile.TemporaryDirectory(prefix="longshift-", ignore_cleanup_errors=True) as home:
         outcome = watch(command, float(seconds), output, home)
