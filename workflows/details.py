@@ -1,8 +1,10 @@
 """What people read of a run in the Temporal UI and in lists: the memo and the current details."""
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
+from longshift import jsontext
 from longshift.contracts import RunSpec, StateView
 from longshift.limits import Limits, cents
 
@@ -38,12 +40,18 @@ def markdown(view: StateView, spec: RunSpec) -> str:
         f"| | used | limit |\n|---|---|---|\n{table}",
     ]
     if view.waiting_for:
-        lines.append(f"Waits: {view.waiting_for}.")
+        lines.append(f"Waits: {_verbatim(view.waiting_for)}")
     if view.question:
         asked = view.question
-        answer = f'{{"call_id": "{asked.call_id}", "arguments_sha256": "{asked.arguments_sha256[:16]}"}}'
+        answer = jsontext.canonical({"call_id": asked.call_id, "arguments_sha256": asked.arguments_sha256[:16]})
         names = "`approve` or `deny` (with a `reason`)" if asked.kind == "approval" else "`resolve` (with an `outcome`)"
-        lines.append(f"From here, the update {names} with `{answer}` answers it.")
+        lines.append(f"From here, the update {names} with {_verbatim(answer)} answers it.")
     if view.result:
         lines.append(view.result.detail)
     return "\n\n".join(lines)
+
+
+def _verbatim(text: str) -> str:
+    """Text from outside as Markdown that shows it and does nothing else: code, fenced by more than it holds."""
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return f"{fence} {' '.join(text.split())} {fence}"
