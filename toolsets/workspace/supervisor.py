@@ -19,7 +19,7 @@ from pathlib import Path
 
 PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER = 24, 36
 READING_OTHERS = 19, 21, 38
-"""CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON: each lets root read the memory of any process, and so the worker's keys."""
+"""CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON: each lets root read the memory of any process, the worker's keys too."""
 SHELLS = (["bash", "-c"], ["sh", "-c"])
 PIECE = 65_536
 """Bytes read at once."""
