@@ -1,0 +1,126 @@
+"""Runs that a fund pays for, through the real workflow: refused, ended, held and paid."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from temporalio.client import Client
+
+from activities.run_activities import Activities
+from client.errors import Refused
+from client.funds import Funds
+from client.shifts import Shifts
+from endpoints.config import Price, ReplayConfig, ReplayTurn
+from endpoints.replay import ReplayEndpoint
+from longshift.agent import Agent
+from longshift.contracts import RunInput
+from longshift.funds import Fund
+from longshift.status import Status
+from store.journal import Journal
+from tests.workflows.running import GIVEN, HEARTBEAT_SECONDS, PARROT, Script, decisions, shop_open, until, working
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+CENT = 10_000
+"""Micro-USD."""
+FUNDED = PARROT.model_copy(update={"fund": "research", "limits": PARROT.limits.changed({"estimated_call_cents": 1})})
+"""An agent whose runs a fund pays for; its endpoint has no price, so every call keeps its estimate."""
+PRICED = ReplayConfig(
+    turns=(ReplayTurn(content="Done.", output_tokens=9, input_tokens=40),),
+    price=Price(input_cents_per_million=300, output_cents_per_million=1500),
+)
+COST = (9 * 1500 + 40 * 300) // 100
+"""Micro-USD of its turn."""
+
+
+@asynccontextmanager
+async def priced(client: Client, queue: str, journal_url: str, agent: Agent) -> AsyncIterator[None]:
+    """A worker for an agent whose model is authored and has a price."""
+    journal = await Journal.open(journal_url)
+    endpoint = {agent.endpoint: ReplayEndpoint(agent.endpoint, PRICED)}
+    activities = Activities(journal, {agent.name: agent}, endpoint, {agent.endpoint: PRICED}, HEARTBEAT_SECONDS)
+    try:
+        async with working(client, queue, activities.all()):
+            yield
+    finally:
+        await journal.close()
+
+
+@pytest.mark.parametrize(
+    ("agent", "given", "words"),
+    [
+        (FUNDED, GIVEN, "fund: there is no fund 'research', the funds are: other; make it with: longshift funds set"),
+        (
+            PARROT,
+            GIVEN.model_copy(update={"fund": "other"}),
+            "fund: what a call may cost is not known: the endpoint has",
+        ),
+    ],
+    ids=["a fund that does not exist", "an endpoint without a price, and no estimate"],
+)
+async def test_a_run_that_its_fund_cannot_pay_for_is_refused(
+    client: Client, queue: str, journal_url: str, shifts: Shifts, agent: Agent, given: RunInput, words: str
+) -> None:
+    await Funds(journal_url).set("other", CENT)
+    async with shop_open(client, queue, journal_url, agent, Script("Hello.")):
+        run_id = await shifts.start(given)
+        with pytest.raises(Refused) as refused:
+            await shifts.result(run_id)
+    assert str(refused.value).startswith(words)
+
+
+async def test_what_a_run_used_is_spent_and_the_rest_of_what_was_reserved_comes_back(
+    client: Client, queue: str, journal_url: str, shifts: Shifts
+) -> None:
+    funds = Funds(journal_url)
+    await funds.set("research", 5 * CENT)
+    async with priced(client, queue, journal_url, PARROT):
+        ended = await shifts.result(await shifts.start(GIVEN.model_copy(update={"fund": "research"})))
+    assert (ended.status, ended.exposure) == (Status.COMPLETED, COST)
+    assert await funds.list() == [Fund(name="research", budget=5 * CENT, spent=COST)]
+
+
+async def test_a_run_ends_by_its_cost_where_the_fund_has_too_little_left_and_nothing_is_sent(
+    client: Client, queue: str, journal_url: str, shifts: Shifts
+) -> None:
+    await Funds(journal_url).set("research", CENT - 1)
+    model = Script("Hello.")
+    async with shop_open(client, queue, journal_url, FUNDED, model):
+        ended = await shifts.result(await shifts.start(GIVEN))
+    assert (ended.status, ended.model_calls, ended.exposure) == (Status.MODEL_COST_LIMIT, 0, 0)
+    assert "this call may cost 1 cents and 0.9999 of 0.9999 are left" in ended.detail
+    assert "longshift funds raise research AMOUNT" in ended.detail
+    assert model.requests == []
+    assert await Funds(journal_url).list() == [Fund(name="research", budget=CENT - 1)]
+
+
+async def test_a_run_that_may_wait_goes_on_when_its_fund_was_raised(
+    client: Client, queue: str, journal_url: str, shifts: Shifts
+) -> None:
+    funds = Funds(journal_url)
+    await funds.set("research", CENT - 1)
+    async with shop_open(client, queue, journal_url, FUNDED, Script("Hello.")):
+        run_id = await shifts.start(GIVEN.model_copy(update={"limits": {"on_limit": "wait"}}))
+        waiting = await until(shifts, run_id, "waiting: MODEL_COST_LIMIT")
+        assert "longshift funds raise research AMOUNT" in waiting
+        await funds.raise_by("research", 1, "request-1")
+        await shifts.tell(run_id, "There is money again.")  # has the fund asked at once, not after the back-off
+        ended = await shifts.result(run_id)
+    assert (ended.status, ended.model_calls) == (Status.COMPLETED, 1)
+    assert "unfunded" in await decisions(journal_url, run_id)
+    assert await funds.list() == [Fund(name="research", budget=CENT, reserved=CENT)]
+
+
+async def test_many_runs_at_once_end_with_an_answer_or_by_their_fund_which_pays_to_its_last_cent(
+    client: Client, queue: str, journal_url: str, shifts: Shifts
+) -> None:
+    funds = Funds(journal_url)
+    await funds.set("research", 20 * CENT)
+    async with shop_open(client, queue, journal_url, FUNDED, Script("Hello.")):
+        started = await asyncio.gather(*(shifts.start(GIVEN) for _ in range(50)))
+        ended = await asyncio.gather(*(shifts.result(run_id) for run_id in started))
+    statuses = [result.status for result in ended]
+    assert statuses.count(Status.COMPLETED) == 20
+    assert statuses.count(Status.MODEL_COST_LIMIT) == 30
+    assert await funds.list() == [Fund(name="research", budget=20 * CENT, reserved=20 * CENT)]
