@@ -313,6 +313,7 @@ def _facts(found: Snapshot) -> list[tuple[str, str]]:
         ("task", found.goal),
         ("agent", found.agent),
         ("endpoint", view.endpoint if view else None),
+        ("fund", view.fund if view else None),
         ("used", _counters(found.result) if found.result else None),
     )
     return [(name, text) for name, text in facts if text]

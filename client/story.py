@@ -228,7 +228,8 @@ class Story:
         if asked.name == contracts.OPEN_RUN and (opened := _read(OpenedRun, happening.values)):
             spec = opened.spec
             tools = _count(spec.agent.tools, "tool")
-            yield "opened", f"opened: endpoint {spec.endpoint.name} ({spec.endpoint.model}), {tools}"
+            fund = f", fund {spec.fund}" if spec.fund is not None else ""
+            yield "opened", f"opened: endpoint {spec.endpoint.name} ({spec.endpoint.model}), {tools}{fund}"
             for note in spec.notes:
                 yield "note", short(note)
         if asked.name == contracts.CALL_MODEL and (called := _read(CalledModel, happening.values)):

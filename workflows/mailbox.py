@@ -228,6 +228,7 @@ class Mailbox:
                 "waiting_for": f"{waiting.reason}: {waiting.remedy}" if waiting else None,
                 "agent": self._spec.agent.name if self._spec else None,
                 "endpoint": self._spec.endpoint.name if self._spec else None,
+                "fund": self._spec.fund if self._spec else None,
                 "result": self._result,
             }
         )
