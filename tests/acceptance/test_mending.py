@@ -1,10 +1,12 @@
 """The coding shift of examples/mending, run as its folder says: on a real server, by a real worker."""
 
+import asyncio
 import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from longshift import validate_episode
 from longshift.observations import read
 from tests.acceptance.commands import Ended, clean_environment, longshift
+from tests.toolsets.workspaces import HOLDS, Alive
 from worker.child import Child
 from worker.dev_server import DevServer
 
@@ -34,20 +37,34 @@ def outcome_of_tests(project: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=project, env=clean_environment(), capture_output=True, text=True, timeout=60)
 
 
-async def shift(folder: Path, state: Path) -> tuple[Ended, Ended]:
-    """Run the shift of the example in `folder`: what `run` and then `transcript` printed."""
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A copy of the example, with its project laid out to be worked on."""
+    copy = tmp_path / "mending"
+    shutil.copytree(MENDING, copy, ignore=shutil.ignore_patterns("work", "__pycache__"))
+    shutil.copytree(copy / "project", copy / "work")
+    return copy
+
+
+@asynccontextmanager
+async def at_work(folder: Path, state: Path, **variables: str) -> AsyncIterator[tuple[Child, dict[str, str]]]:
+    """A worker of the example in `folder`, beside a server, and the environment of commands about them."""
     async with DevServer(state / "server", ui=False) as server:
         journal = f"sqlite:///{state / 'journal.db'}"
-        env = clean_environment(TEMPORAL_ADDRESS=server.address, LONGSHIFT_JOURNAL__URL=journal)
+        env = clean_environment(TEMPORAL_ADDRESS=server.address, LONGSHIFT_JOURNAL__URL=journal, **variables)
         config = str(folder / "longshift.toml")
         worker = await Child.start([sys.executable, "-m", "worker", "--config", config], state / "worker.log", env)
         try:
-            run = longshift("run", TASK, "--id", "mending", "--json", env=env, cwd=folder)
-            transcript = longshift("transcript", "mending", "--json", env=env, cwd=folder)
+            yield worker, env
         finally:
             await worker.kill()
-        await server.kill()  # an orderly end takes a second
-    return run, transcript
+            await server.kill()  # an orderly end takes a second
+
+
+def run_shift(folder: Path, env: Mapping[str, str]) -> tuple[Ended, Ended]:
+    """Run the shift, as the example says: what `run` and then `transcript` printed."""
+    run = longshift("run", TASK, "--id", "mending", "--json", env=env, cwd=folder)
+    return run, longshift("transcript", "mending", "--json", env=env, cwd=folder)
 
 
 def observed(messages: list[dict[str, Any]]) -> Mapping[str, Any]:
@@ -55,14 +72,12 @@ def observed(messages: list[dict[str, Any]]) -> Mapping[str, Any]:
     return {item["call_id"]: read(item["content"]).get("value") for item in messages if item["role"] == "tool"}
 
 
-async def test_a_replayed_shift_finds_and_fixes_a_bug_until_the_tests_pass(tmp_path: Path) -> None:
+async def test_a_replayed_shift_finds_and_fixes_a_bug_until_the_tests_pass(folder: Path, tmp_path: Path) -> None:
     template = contents(MENDING / "project")
-    folder = tmp_path / "mending"
-    shutil.copytree(MENDING, folder, ignore=shutil.ignore_patterns("work", "__pycache__"))
-    shutil.copytree(folder / "project", folder / "work")
     before = outcome_of_tests(folder / "work")
 
-    run, transcript = await shift(folder, tmp_path / "state")
+    async with at_work(folder, tmp_path / "state") as (_, env):
+        run, transcript = await asyncio.to_thread(run_shift, folder, env)
 
     assert "FAILED (failures=1)" in before.stderr
     assert (run.code, run.document["status"], run.document["tool_calls"]) == (0, "COMPLETED", 8), run
@@ -78,3 +93,22 @@ async def test_a_replayed_shift_finds_and_fixes_a_bug_until_the_tests_pass(tmp_p
     assert {name for name in mended if mended[name] != template.get(name)} == {"rota/clock.py"}
     assert contents(MENDING / "project") == template == contents(folder / "project")
     assert str(folder) not in json.dumps([value for name, value in values.items() if not name.startswith("tests")])
+
+
+async def test_a_worker_that_ends_past_its_grace_kills_the_command_in_flight(folder: Path, tmp_path: Path) -> None:
+    alive = Alive(folder / "work")
+    arguments = {"command": f"{HOLDS} sleep 1000 & sleep 1000"}
+    turn = {"calls": [{"id": "endless", "name": "run_command", "arguments": arguments}]}
+    variables = {
+        "LONGSHIFT_WORKER__GRACE_SECONDS": "0.2",
+        "LONGSHIFT_ENDPOINTS__ENDLESS": json.dumps({"kind": "replay", "turns": [turn]}),
+    }
+    async with at_work(folder, tmp_path / "state", **variables) as (worker, env):
+        start = ("start", TASK, "--id", "mending", "--endpoint", "endless", "--json")
+        started = await asyncio.to_thread(longshift, *start, env=env, cwd=folder)
+        assert started.code == 0, started
+        await alive.begun()
+
+        assert await worker.stop(60) == 0
+
+        await alive.gone()

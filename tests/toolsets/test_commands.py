@@ -5,44 +5,18 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from longshift.testing import call
-from tests.toolsets.workspaces import Tools
+from tests.toolsets.workspaces import HOLDS, Alive, Tools
 from toolsets.workspace import MAX_SECONDS, commands
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
 
 KEY = "sk-planted-0123456789abcdefghijklmnop"
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="what leaves its group is found on Linux only")
-HOLDS = "exec 3>alive; echo begun >&3;"
-"""Beginning of a command that, with all that inherits descriptor 3, can be seen to live: see `Alive`."""
-
-
-class Alive:
-    """A pipe in the workspace that stays open as long as anything lives that a command with HOLDS started."""
-
-    def __init__(self, root: Path) -> None:
-        os.mkfifo(root / "alive")
-        self._reading = os.open(root / "alive", os.O_RDONLY | os.O_NONBLOCK)
-        os.set_blocking(self._reading, True)
-
-    async def begun(self) -> None:
-        """Wait until the command has begun."""
-        readable = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        loop.add_reader(self._reading, readable.set)
-        await readable.wait()
-        loop.remove_reader(self._reading)
-        assert os.read(self._reading, 100) == b"begun\n"
-
-    async def gone(self) -> None:
-        """Wait until nothing of it lives any more."""
-        assert await asyncio.to_thread(os.read, self._reading, 100) == b""
-        os.close(self._reading)
 
 
 @pytest.fixture

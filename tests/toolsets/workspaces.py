@@ -1,10 +1,15 @@
 """What the tests of this folder share: a workspace with its tools, called as a model calls them."""
 
+import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
 from longshift.testing import call
 from toolsets.workspace import workspace
+
+HOLDS = "exec 3>alive; echo begun >&3;"
+"""Beginning of a command that, with all that inherits descriptor 3, can be seen to live: see `Alive`."""
 
 
 class Tools:
@@ -33,3 +38,26 @@ class Tools:
         observation = await self.observe(name, **arguments)
         assert not observation["ok"], observation
         return observation["error"]["kind"], observation["error"]["message"]
+
+
+class Alive:
+    """A pipe in the workspace that stays open as long as anything lives that a command with HOLDS started."""
+
+    def __init__(self, root: Path) -> None:
+        os.mkfifo(root / "alive")
+        self._reading = os.open(root / "alive", os.O_RDONLY | os.O_NONBLOCK)
+        os.set_blocking(self._reading, True)
+
+    async def begun(self) -> None:
+        """Wait until the command has begun."""
+        readable = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._reading, readable.set)
+        await readable.wait()
+        loop.remove_reader(self._reading)
+        assert os.read(self._reading, 100) == b"begun\n"
+
+    async def gone(self) -> None:
+        """Wait until nothing of it lives any more."""
+        assert await asyncio.to_thread(os.read, self._reading, 100) == b""
+        os.close(self._reading)
