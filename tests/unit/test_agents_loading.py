@@ -141,3 +141,32 @@ def test_all_mistakes_are_told_at_once() -> None:
     told = refused(declared('["gone:a", "mine:lock"]') + '[agents.b]\nuse = "mine:plain"\n')
 
     assert len(told.splitlines()) == 3
+
+
+SERVER = '[mcp_servers.git]\ncommand = "mcp-server-git"\nallow = ["*"]\n'
+
+
+def test_an_agent_names_its_mcp_servers_in_the_configuration_or_in_python() -> None:
+    Path("mine.py").write_text(MODULE.replace("tools=(look,)", 'tools=(look,), mcp_servers=("git",)'))
+
+    agents = load(
+        SERVER
+        + declared("[]", 'mcp_servers = ["git"]\n')
+        + '[agents.b]\nuse = "mine:agent"\n[agents.c]\nuse = "mine:agent"\nmcp_servers = []\n'
+    )
+
+    assert {name: agents[name].mcp_servers for name in "abc"} == {"a": ("git",), "b": ("git",), "c": ()}
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        (
+            '["gti"]',
+            "agents.a.mcp_servers: there is no MCP server gti, give it a section [mcp_servers.gti]; there are: git",
+        ),
+        ('["git", "git"]', "agents.a.mcp_servers: names git twice; leave one out"),
+    ],
+)
+def test_an_mcp_server_that_is_not_there_or_is_named_twice_is_refused(names: str, says: str) -> None:
+    assert says in refused(SERVER + declared("[]", f"mcp_servers = {names}\n"))

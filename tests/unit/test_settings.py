@@ -1,6 +1,8 @@
 """The configuration: what is read from where, which of two wins, and how a mistake is told."""
 
 import json
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, get_args
@@ -308,6 +310,18 @@ def test_defaults_in_the_documentation_are_the_defaults() -> None:
     for name in ("unknown_tool", "malformed_calls"):
         assert rows[name] == f"`{DeclaredAgent.model_fields[name].default}`"
         assert all(f"`{value}`" in DOCS.read_text() for value in get_args(DeclaredAgent.model_fields[name].annotation))
+
+
+def test_a_worker_without_mcp_servers_does_not_load_what_they_need() -> None:
+    program = (
+        "import sys, worker.process, client.main\n"
+        "print(sorted({'mcp', 'mcp_types', 'jsonschema', 'httpx2'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=DOCS.parents[1], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == "[]\n"
 
 
 def test_the_service_units_wait_longer_than_the_grace_and_keep_the_servers_data_safe() -> None:
