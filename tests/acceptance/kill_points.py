@@ -49,6 +49,8 @@ POINTS = (
     Point("returned", "before completion is reported", False, ("after", "_run_tool")),
     Point("reported", "after completion is reported", False),
 )
+IN_HANDLER = (*SUPPLIERS, "replied")
+"""Points inside the tool's own time-out."""
 BY_NAME = {point.name: point for point in POINTS}
 
 

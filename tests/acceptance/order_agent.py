@@ -6,7 +6,7 @@ from typing import Any
 from examples.shop.tools import place_order
 from longshift import Agent, ToolContext, tool
 
-ORDER_SECONDS = 4.0
+ORDER_SECONDS = 5.0
 """Seconds one order may take."""
 
 

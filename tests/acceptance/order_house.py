@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import JsonValue
-from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
+from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.service import RPCError
 
 from examples.shop.supplier import Book, Order, Supplier
@@ -119,6 +119,21 @@ class OrderHouse(House):
         """Connect to the server, once more where it was away."""
         self.client = await Client.connect(self.server.address, plugins=[longshift_plugin()])
 
+    async def start_server(self) -> None:
+        """Start the server again that was killed."""
+        await self.server.restart()
+        await self.connect()
+
+    def said(self, words: str) -> int:
+        """How often the workers have logged something."""
+        return self.log.read_text("utf-8").count(words)
+
+    async def until_said(self, words: str, times: int) -> None:
+        """Wait until they have, so often."""
+        async with asyncio.timeout(PATIENCE):
+            while self.said(words) < times:  # noqa: ASYNC110  a log has no event
+                await asyncio.sleep(LOOK_SECONDS)
+
     async def rescuer(self) -> Child:
         """Start a worker that nothing stops."""
         return await self.worker(**{SUPPLIER: self.supplier.url})
@@ -140,13 +155,18 @@ class OrderHouse(House):
         """Wait until every run stands at its point."""
         await asyncio.gather(*(self.outside.came(run_id) for run_id in runs))
 
+    async def still_at_their_points(self, runs: Sequence[str]) -> list[str]:
+        """Those whose effect is in flight, as the server has it; or at the last point, is told of next."""
+        found = await asyncio.gather(*(self.handle(run_id).describe() for run_id in runs))
+        return [run_id for run_id, described in zip(runs, found, strict=True) if _in_flight(run_id, described)]
+
     def let_supplier_go_on(self, runs: Sequence[str]) -> None:
         """Have the supplier go on with what it holds."""
         for run_id in runs:
             if point_of(run_id) in SUPPLIERS:
                 self.outside.let_go(run_id)
 
-    def let_all_go_on(self, runs: Sequence[str]) -> None:
+    def let_go_on(self, runs: Sequence[str]) -> None:
         """Open every gate."""
         for run_id in runs:
             self.outside.let_go(run_id)
@@ -181,7 +201,7 @@ class OrderHouse(House):
                 answer |= {"outcome": "did_not_happen"}
             await self.handle(run_id).execute_update(name, answer)
 
-    async def settled(self, runs: Sequence[str]) -> dict[str, Question]:
+    async def questions(self, runs: Sequence[str]) -> dict[str, Question]:
         """Wait until every run has ended or waits for a person; the questions of those that wait."""
         asked = await asyncio.gather(*(self.question(run_id) for run_id in runs))
         return {run_id: question for run_id, question in zip(runs, asked, strict=True) if question is not None}
@@ -203,6 +223,13 @@ class OrderHouse(House):
                     problem = "its transcript is broken"
                 found.append(Verdict(run_id, len(orders), self.book.requests.count(run_id), problem))
         return found
+
+
+def _in_flight(run_id: str, described: WorkflowExecutionDescription) -> bool:
+    pending = [activity.activity_type.name for activity in described.raw_description.pending_activities]
+    if point_of(run_id) == "reported":
+        return not pending and described.raw_description.HasField("pending_workflow_task")
+    return pending == [contracts.RUN_TOOL]
 
 
 def _untrue(observations: Sequence[str], orders: Sequence[dict[str, Any]]) -> str | None:

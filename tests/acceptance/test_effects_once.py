@@ -1,0 +1,57 @@
+"""An order is placed once, whatever is killed, suspended or ended meanwhile; and nobody is told otherwise."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance import kill_rounds
+from tests.acceptance.kill_points import BY_NAME, point_of
+from tests.acceptance.kill_rounds import Round
+from tests.acceptance.order_house import agent_of, order_house
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
+
+
+def only_the_supplier_knows(run_id: str) -> bool:
+    """The worker was lost where nobody else can know, and asking the supplier again is no way to find out."""
+    return BY_NAME[point_of(run_id)].unknown and agent_of(run_id) == "plain"
+
+
+def the_supplier_lost_it(run_id: str) -> bool:
+    """Its handler saw the connection break."""
+    return point_of(run_id) == "lost"
+
+
+def always(run_id: str) -> bool:
+    """Each of the runs."""
+    return True
+
+
+def never(run_id: str) -> bool:
+    """None of them."""
+    return False
+
+
+@pytest.mark.parametrize(
+    ("interrupted", "asks"),
+    [
+        (kill_rounds.worker_killed, only_the_supplier_knows),
+        (kill_rounds.worker_suspended, only_the_supplier_knows),
+        (kill_rounds.worker_ended_in_grace, never),
+        (kill_rounds.worker_ended_past_grace, always),
+        (kill_rounds.server_killed, the_supplier_lost_it),
+        (kill_rounds.server_away_for_long, never),
+        (kill_rounds.all_killed_while_a_person_is_asked, always),
+    ],
+    ids=lambda given: given.__name__,
+)
+async def test_no_order_is_placed_twice_and_every_run_tells_the_truth_or_asks_a_person(
+    tmp_path: Path, interrupted: Round, asks: Callable[[str], bool]
+) -> None:
+    async with order_house(tmp_path) as house:
+        outcomes = await interrupted(house, range(2))
+
+    assert [outcome.verdict for outcome in outcomes if outcome.verdict.problem] == []
+    assert max(outcome.verdict.orders for outcome in outcomes) == 1
+    assert [outcome.verdict for outcome in outcomes if outcome.asked != asks(outcome.verdict.run_id)] == []
