@@ -166,7 +166,7 @@ class ToolCalls(Recorder):
                 return SettledEffect(fence=standing.dispatch)
             # Two workers' clocks may differ: no longer than a handler may take from now on, whatever they say.
             left = min(standing.started_at - time.time(), asked - time.monotonic()) + at_work
-            if standing.over or left <= 0:
+            if standing.over or left <= 0 or not request.patient:
                 why = standing.why or "it was begun, and its outcome was not recorded"
                 return SettledEffect(fence=standing.dispatch, unknown=why)
             say(f"{call.call.name} may still be at work, for {left:.0f} s")

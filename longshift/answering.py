@@ -55,8 +55,10 @@ def read_resolution(state: RunState, args: tuple[Any, ...], now: float) -> Perso
         raise MessageRefused("result: give what the call returned with the outcome happened, and with no other")
     result = fields.get("result")
     try:
-        jsontext.check(result)
-        size = jsontext.size(jsontext.canonical(result))
+        jsontext.check([result])  # as deep as it will stand in an observation
+        text = jsontext.canonical(result)
+        jsontext.parse(text)  # what carried it here takes numbers that no observation may hold
+        size = jsontext.size(text)
     except ValueError as error:
         raise MessageRefused(f"result: {error}") from None
     if size > MAX_TEXT_BYTES:

@@ -269,6 +269,8 @@ class SettleEffect(Payload):
     call: RunTool
     resolution: str | None = None
     """A person's word on it, as an observation's content: entered, unless the ledger has come to hold one."""
+    patient: bool = Field(True, exclude_if=usual(True))
+    """Whether to wait while the handler may still be at work; a run that must end does not."""
 
 
 class SettledEffect(Payload):

@@ -90,6 +90,11 @@ def needs_approval(needed: bool | ApprovalRule, call: ToolCall) -> str | None:
             return f"{needed.argument} is no number"
         if not value <= needed.above:
             return f"{needed.argument} is {value}, above {needed.above}"
-    if needed.not_in is not None and not any(value == known and type(value) is type(known) for known in needed.not_in):
+    if needed.not_in is not None and not any(_same(value, known) for known in needed.not_in):
         return f"{needed.argument} is not one of those that need no approval"
     return None
+
+
+def _same(value: JsonValue, known: JsonValue) -> bool:
+    """Whether two values are the same JSON, at any depth: 1, 1.0 and true are three values."""
+    return value == known and jsontext.canonical(value) == jsontext.canonical(known)

@@ -46,8 +46,11 @@ MODEL_MARGIN = 10.0
 """Seconds beyond the endpoint's own time-out for reading and writing the journal."""
 TOOL_MARGIN = 5.0
 """Seconds beyond the tool's own time-out, which the activity keeps itself, for reading and writing the journal."""
-TAKEN_SECONDS = 30.0
-"""Seconds for a worker to take an effect; past them it surely did not run, and the run looks again whether it may."""
+TAKEN_SECONDS = 600.0
+"""Seconds for a worker to take an effect, doubled for each dispatch that none took. Past them it surely did not run,
+and the history says so; a busy queue must not send it to the queue's end for ever."""
+HASTY_SECONDS = 30.0
+"""Seconds to ask the ledger of an effect once the run must end."""
 SETTLE_MARGIN = 60.0
 """Seconds for one attempt to settle an effect, beyond the time for which its handler may still be at work."""
 CLOSE_SECONDS = 600.0
@@ -141,7 +144,7 @@ def start_run_tool(request: RunTool, planned: Planned, spec: RunSpec, seconds: f
         run_tool,
         request,
         activity_id=f"tool-{request.model_call}.{request.position}{again}",
-        schedule_to_start_timeout=_duration(TAKEN_SECONDS) if effect else None,
+        schedule_to_start_timeout=_duration(TAKEN_SECONDS * 2.0 ** min(request.dispatch, 16)) if effect else None,
         start_to_close_timeout=_duration(min(tool_seconds + TOOL_MARGIN, seconds)),
         schedule_to_close_timeout=_duration(MAX_DURATION),
         heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
@@ -169,7 +172,7 @@ def start_settle_effect(
         request,
         activity_id=f"{what}-{call.model_call}.{call.position}{f'-again-{times_before}' if times_before else ''}",
         start_to_close_timeout=_duration(tool_seconds + TOOL_MARGIN + SETTLE_MARGIN),
-        schedule_to_close_timeout=_duration(MAX_DURATION),
+        schedule_to_close_timeout=_duration(MAX_DURATION if request.patient else HASTY_SECONDS),
         heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
         retry_policy=RECORDING,
         cancellation_type=ActivityCancellationType.TRY_CANCEL,

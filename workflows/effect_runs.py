@@ -102,26 +102,30 @@ class EffectRuns(Waiting):
         return ran
 
     async def _done_or_withdrawn(self, handle: workflow.ActivityHandle[RanTool]) -> None:
-        """Wait for an effect. Where the run must end meanwhile, one that no worker took is withdrawn; one at work is
+        """Wait for an effect. Where the run is to end meanwhile, one that no worker took is withdrawn; one at work is
         left to finish, since the activity heeds no cancellation."""
-        await workflow.wait_condition(lambda: handle.done() or self._stop_now() or self._past_deadline())
+        await workflow.wait_condition(lambda: handle.done() or self._stopped_or_late())
         if not handle.done() and workflow.patched(BY_LEDGER):
             handle.cancel()
 
-    async def _settled(
-        self, request: SettleEffect, spec: RunSpec, item: Planned, times_before: int
-    ) -> SettledEffect | End:
-        """Have the ledger say what came of an effect; the end, where the run must end before it could."""
+    async def _settled(self, request: SettleEffect, spec: RunSpec, item: Planned, times: int) -> SettledEffect | End:
+        """Have the ledger say what came of an effect. The end, where the run must end and the ledger is silent."""
         self._enter(f"finding out what came of {item.call.name}")
-        handle = calls.start_settle_effect(request, spec, item, times_before)
-        await self._done_or_given_up(handle)
-        try:
-            return await handle
-        except ActivityError as error:
-            barred = self._barred_in_flight()
-            if barred:
+        while True:
+            patient = self._barred_in_flight() is None
+            request = request.model_copy(update={"patient": patient})
+            handle = calls.start_settle_effect(request, spec, item, times)
+            if patient:
+                await self._done_or_given_up(handle)
+            try:
+                return await handle
+            except ActivityError as error:
+                barred = self._barred_in_flight()
+                if barred is None:
+                    return SettledEffect(fence=request.call.dispatch, unknown=missed_of(error).how)
+            if not patient:
                 return barred
-            return SettledEffect(fence=request.call.dispatch, unknown=missed_of(error).how)
+            times += 1
 
     async def _resolved(self, asked: Question, spec: RunSpec, item: Planned, request: RunTool) -> Outcome:
         """Ask a person what came of an effect, and wait for the answer."""
