@@ -1,0 +1,97 @@
+"""`python -m bench.kills`: interrupt orders at every point, again and again, and print what became of them.
+
+The rounds are those of tests/acceptance/kill_rounds.py; here they are many. Ends with 1 where an order was placed twice
+or a run told anything but the truth about its order.
+"""
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tests.acceptance.kill_points import BY_NAME, point_of
+from tests.acceptance.kill_rounds import ROUNDS, Outcome, Round
+from tests.acceptance.order_house import agent_of, order_house
+
+BY_POINT = ROUNDS[:2]
+"""Rounds that have a line for each point; the others have one."""
+HEAD = (
+    "interrupted by",
+    "where the order stood",
+    "orders",
+    "placed twice",
+    "told wrongly",
+    "a person was asked",
+    "with keys",
+    "placed twice",
+    "told wrongly",
+    "a person was asked",
+    "requested twice",
+)
+
+
+def _line(cells: Iterable[object]) -> str:
+    return f"| {' | '.join(str(cell) for cell in cells)} |"
+
+
+def _counts(outcomes: Sequence[Outcome], keyed: bool) -> list[object]:
+    """The figures of one line for the suppliers that honour keys, or for the others."""
+    chosen = [outcome for outcome in outcomes if (agent_of(outcome.verdict.run_id) == "keyed") == keyed]
+    if not chosen:
+        return [""] * (5 if keyed else 4)
+    figures: list[object] = [
+        len(chosen),
+        sum(outcome.verdict.orders > 1 for outcome in chosen),
+        sum(outcome.verdict.problem is not None for outcome in chosen),
+        sum(outcome.asked for outcome in chosen),
+    ]
+    return [*figures, sum(outcome.verdict.requests > 1 for outcome in chosen)] if keyed else figures
+
+
+def _words(points: Sequence[str]) -> str:
+    told = [BY_NAME[point].words if point in BY_NAME else "waiting for approval" for point in points]
+    return "; ".join(told) if len(points) < len(BY_NAME) else "at each of these points"
+
+
+def _lines(interrupted: Round, outcomes: Sequence[Outcome]) -> list[str]:
+    """The lines of one kind of round."""
+    points = list(dict.fromkeys(point_of(outcome.verdict.run_id) for outcome in outcomes))
+    groups = [[point] for point in points] if interrupted in BY_POINT else [points]
+    lines: list[str] = []
+    for group in groups:
+        of_group = [outcome for outcome in outcomes if point_of(outcome.verdict.run_id) in group]
+        how = (interrupted.__doc__ or "").strip()
+        lines.append(_line([how, _words(group), *_counts(of_group, False), *_counts(of_group, True)]))
+    return lines
+
+
+async def _main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.kills", description="Interrupt orders at every point.")
+    parser.add_argument("--rounds", type=int, default=20, metavar="N", help="times each round is played (default: 20)")
+    parser.add_argument("--runs", type=int, default=4, metavar="N", help="runs at each point of a round (default: 4)")
+    given = parser.parse_args()
+    found: dict[Round, list[Outcome]] = {interrupted: [] for interrupted in ROUNDS}
+    for number in range(1, given.rounds + 1):
+        for interrupted in ROUNDS:
+            with tempfile.TemporaryDirectory(prefix="longshift-kills-") as folder:
+                async with order_house(Path(folder)) as house:
+                    outcomes = await interrupted(house, range(given.runs))
+            found[interrupted] += outcomes
+            bad = [outcome.verdict for outcome in outcomes if outcome.verdict.problem]
+            sys.stderr.write(f"round {number}, {interrupted.__name__}: {len(outcomes)} runs, {len(bad)} bad {bad}\n")
+    everything = [outcome for outcomes in found.values() for outcome in outcomes]
+    bad = [outcome.verdict for outcome in everything if outcome.verdict.problem]
+    lines = [_line(HEAD), _line(["---"] * 2 + ["---:"] * (len(HEAD) - 2))]
+    for interrupted, outcomes in found.items():
+        lines += _lines(interrupted, [outcome for outcome in outcomes if outcome.hit])
+    missed = sum(not outcome.hit for outcome in everything)
+    left = f"{missed} had left their point when they were hit, and are in no line"
+    lines += ["", f"{len(everything)} orders in all; {left}."]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(_main()))
