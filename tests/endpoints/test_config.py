@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from endpoints.anthropic import AnthropicEndpoint
-from endpoints.config import AnthropicConfig, EndpointConfig, OpenAIConfig, Price, ReplayConfig, cost
+from endpoints.config import (
+    TEMPLATE_TOKENS,
+    AnthropicConfig,
+    EndpointConfig,
+    OpenAIConfig,
+    Price,
+    ReplayConfig,
+    cost,
+    highest_cost,
+)
 from endpoints.factory import open_endpoint
 from endpoints.openai import OpenAIEndpoint
 from endpoints.replay import ReplayEndpoint
@@ -157,6 +166,16 @@ def test_a_call_costs_what_it_used_rounded_up_to_a_micro_usd_and_never_nothing_w
     usage: Usage, price: Price | None, micro_usd: int | None
 ) -> None:
     assert cost(usage, price, allowed=1000, estimate=20) == micro_usd
+
+
+def test_no_call_costs_more_than_its_context_has_bytes_and_its_allowance_tokens() -> None:
+    highest = highest_cost(PRICE, context_bytes=500, allowed=1000)
+    assert highest is not None
+    for input_tokens, output_tokens in ((500 + TEMPLATE_TOKENS, 1000), (500, None), (None, 1000), (None, None)):
+        usage = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
+        charged = cost(usage, PRICE, allowed=1000, estimate=highest)
+        assert charged is not None and charged <= highest
+    assert highest_cost(None, context_bytes=500, allowed=1000) is None
 
 
 @given(st.integers(0, 10**12), st.integers(0, 10**12), st.floats(0, 1e9), st.floats(0, 1e9))

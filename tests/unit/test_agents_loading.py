@@ -65,19 +65,20 @@ def test_the_shop_is_there_without_a_file() -> None:
 def test_an_agent_in_python_works_under_the_name_of_its_section_and_on_its_endpoint() -> None:
     agents = load(
         '[endpoints.other]\nkind = "replay"\nturns = []\n'
-        '[agents.first]\nuse = "mine:agent"\n[agents.second]\nuse = "mine:agent"\nendpoint = "other"\n'
+        '[agents.first]\nuse = "mine:agent"\n[agents.second]\nuse = "mine:agent"\nendpoint = "other"\nfund = "f"\n'
     )
 
     first, second = agents["first"], agents["second"]
     assert (first.name, first.endpoint, first.limits.model_calls) == ("first", "authored", 3)
     assert (second.name, second.endpoint, second.tools) == ("second", "other", first.tools)
+    assert (first.fund, second.fund) == (None, "f")
 
 
 def test_an_agent_in_the_file_is_what_it_says() -> None:
-    agent = load(declared('["mine:Shelf.look"]', 'limits = {seconds = 5.0}\nunknown_tool = "fatal"'))["a"]
+    agent = load(declared('["mine:Shelf.look"]', 'limits = {seconds = 5.0}\nfund = "f"\nunknown_tool = "fatal"'))["a"]
 
     assert (agent.name, agent.system, agent.unknown_tool, agent.malformed_calls) == ("a", "x", "fatal", "fail")
-    assert agent.limits == Limits(seconds=5.0)
+    assert (agent.limits, agent.fund) == (Limits(seconds=5.0), "f")
     assert [tool.spec.name for tool in agent.tools] == ["look"]
 
 
