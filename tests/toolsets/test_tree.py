@@ -37,20 +37,38 @@ ALL = [".hidden", "README.md", "again/", "café.txt", "image.png", "same.py", "s
 @pytest.mark.parametrize(
     ("arguments", "entries"),
     [
-        ({}, [*ALL, "src/b.py", "src/deep/", "src/main.py", "src/deep/er/"]),
-        ({"depth": 1}, ALL),
+        ({"depth": 4}, [*ALL, "src/b.py", "src/deep/", "src/main.py", "src/deep/er/", "src/deep/er/c.py"]),
+        ({"path": "src/deep", "depth": 2}, ["src/deep/er/", "src/deep/er/c.py"]),
         ({"path": "src", "depth": 40}, ["src/b.py", "src/deep/", "src/main.py", "src/deep/er/", "src/deep/er/c.py"]),
-        ({"path": "again", "depth": 1}, ["src/b.py", "src/deep/", "src/main.py"]),
+        ({"path": "again/deep"}, ["src/deep/er/", "src/deep/er/c.py"]),
         ({"path": "src/b.py"}, ["src/b.py"]),
         ({"pattern": "*.py", "depth": 9}, ["same.py", "src/b.py", "src/main.py", "src/deep/er/c.py"]),
         ({"pattern": "src/*/c.py", "depth": 9}, ["src/deep/er/c.py"]),
-        ({"pattern": "*.rs"}, []),
+        ({"pattern": "*.rs", "depth": 9}, []),
     ],
 )
 async def test_a_list_is_in_order_without_gits_own_and_does_not_follow_links(
     project: Tools, arguments: dict[str, Any], entries: list[str]
 ) -> None:
     assert await project.value("list_files", **arguments) == {"entries": entries}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "entries", "deeper"),
+    [
+        (
+            {},
+            [*ALL, "src/b.py", "src/deep/", "src/main.py", "src/deep/er/"],
+            "level 3 are not looked into, such as src/deep/er",
+        ),
+        ({"depth": 1}, ALL, "level 1 are not looked into, such as again"),
+        ({"depth": 3, "pattern": "c.py"}, [], "level 3 are not looked into, such as src/deep/er"),
+    ],
+)
+async def test_a_list_says_what_lies_deeper(
+    project: Tools, arguments: dict[str, Any], entries: list[str], deeper: str
+) -> None:
+    assert await project.value("list_files", **arguments) == {"entries": entries, "note": f"folders below {deeper}"}
 
 
 @pytest.mark.parametrize(
@@ -116,6 +134,15 @@ async def test_a_pattern_that_would_never_end_is_given_up(
     }
 
 
+@pytest.mark.parametrize("name", ["list_files", "search"])
+async def test_what_takes_too_long_gives_what_it_has(
+    project: Tools, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(tree, "SECONDS", -1)
+    value = await project.value(name, **{"search": {"pattern": "x"}}.get(name, {}))
+    assert value["note"].startswith("given up after -1 s")
+
+
 async def test_a_line_that_is_too_long_is_searched_in_part_and_said(tools: Tools) -> None:
     (tools.root / "min.js").write_text("needle" + "x" * tree.MAX_LINE + "straw\n")
     value = await tools.value("search", pattern="needle")
@@ -128,7 +155,9 @@ async def test_folders_without_end_are_listed_and_searched_as_far_as_it_makes_se
     deep.mkdir(parents=True)
     (deep / "x.txt").write_text("needle")
     assert len((await tools.value("list_files", path="d", depth=tree.MAX_LEVELS))["entries"]) == tree.MAX_LEVELS
-    assert (await tools.value("search", pattern="needle"))["matches"] == []
+    value = await tools.value("search", pattern="needle")
+    assert value["matches"] == []
+    assert value["note"].startswith(f"folders below level {tree.MAX_LEVELS} are not looked into, such as d/d/d")
     found = await tools.value("search", pattern="needle", path=str(deep.relative_to(tools.root)))
     assert len(found["matches"]) == 1
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from longshift import ToolRefused
+from longshift import ToolError, ToolRefused
 from toolsets.workspace import utf8
 from toolsets.workspace.paths import Place, Workspace
 
@@ -45,7 +45,6 @@ async def run(workspace: Workspace, command: str, seconds: int) -> dict[str, Any
         env={name: os.environ[name] for name in KEPT if name in os.environ},
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
         start_new_session=True,
     )
     assert process.stdin is not None
@@ -59,7 +58,9 @@ async def run(workspace: Workspace, command: str, seconds: int) -> dict[str, Any
     finally:
         process.stdin.close()
         await _end(process, int(group or 0))
-    return _told(json.loads(outcome) if outcome else None, seconds)
+    if not group:
+        raise ToolError("the command was not started; the worker's log has more")
+    return _told(json.loads(outcome) if outcome.endswith(b"\n") else None, seconds)
 
 
 async def _end(process: asyncio.subprocess.Process, group: int) -> None:
