@@ -174,7 +174,8 @@ def test_no_call_costs_more_than_its_context_has_bytes_and_its_allowance_tokens(
     for input_tokens, output_tokens in ((500 + TEMPLATE_TOKENS, 1000), (500, None), (None, 1000), (None, None)):
         usage = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
         charged = cost(usage, PRICE, allowed=1000, estimate=highest)
-        assert charged is not None and charged <= highest
+        assert charged is not None
+        assert charged <= highest
     assert highest_cost(None, context_bytes=500, allowed=1000) is None
 
 
