@@ -106,7 +106,7 @@ class Journal:
 
     async def begin_model_call(self, request: CallModel, sender: str, now: float, draw: Draw | None = None) -> Found:
         """Append what is new in `request` to the transcript and the decisions, prove that the chain ends at its
-        head, and enter the call as sent by `sender` (a worker and its attempt).
+        head, and enter the call as sent by `sender`, the run of the workflow and the attempt, with a / between.
 
         Fresh is this caller's to send. Answered and Failed tell what came of the very same call before; Lost, that
         nothing did, or that the run went on without it.

@@ -128,7 +128,7 @@ class ModelCallRow(SQLModel, table=True):
     failure: str | None = Field(default=None, sa_type=Words)
     """JSON of the longshift.turns.ModelFailure."""
     sender: str = Field(sa_type=Words)
-    """The worker and attempt that sent it."""
+    """The run of the workflow and the attempt that sent it, with a / between."""
     started_at: float
     ended_at: float | None = None
     fund: str | None = Field(default=None, sa_type=Words)

@@ -55,11 +55,14 @@ class Shift:
         """Not yet known to stand in the journal."""
         self.number = 0
         self.now = 1000.0
+        self.world = 1
+        """The run of the workflow, of which a reset makes another."""
 
     def fork(self, journal: Journal | None = None) -> "Shift":
         """The same run from here on in another world, as after a reset."""
         other = Shift(journal or self.journal, self.run_id)
         other.head, other.number, other.now = self.head, self.number, self.now + 500
+        other.world = self.world + 1
         other.messages, other.entries = list(self.messages), list(self.entries)
         return other
 
@@ -94,7 +97,7 @@ class Shift:
 
     async def begin(self, request: CallModel) -> Found:
         self.now += 1
-        return await self.journal.begin_model_call(request, "worker-1", self.now)
+        return await self.journal.begin_model_call(request, f"{self.world}/worker-1", self.now)
 
     async def settle(self, request: CallModel, message: AssistantMessage) -> bool:
         self.now += 1

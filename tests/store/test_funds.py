@@ -196,6 +196,23 @@ async def test_a_call_that_no_fund_can_pay_for_is_refused(
     assert await standing(journal) == (0, 0)
 
 
+async def test_a_call_that_was_not_paid_for_is_not_started_by_a_worker_that_wakes_up_after_the_run_went_on(
+    shift: Shift, journal: Journal
+) -> None:
+    asleep = shift.request()
+    await journal.set_fund("research", 0)
+    with pytest.raises(FundRefused):
+        await journal.begin_model_call(shift.request(), "1/model-1", 1.0, DRAW)
+    await journal.set_fund("research", BUDGET)
+    shift.say("There is money again.")
+    await shift.turn("Thanks.")
+    assert isinstance(await journal.begin_model_call(asleep, "1/model-1-again", 9.0, DRAW), Lost)
+    await shift.close()
+    assert await journal.transcript("shift-1", shift.head) == shift.messages
+    assert await shift.kinds() == []
+    assert await standing(journal) == (0, 0)
+
+
 async def test_an_unknown_fund_is_not_raised(journal: Journal) -> None:
     with pytest.raises(FundRefused, match="there is no fund 'reserch', the funds are: research"):
         await journal.raise_fund("reserch", 1, "request-1")
