@@ -8,7 +8,7 @@ import argparse
 import asyncio
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tests.acceptance.kill_points import BY_NAME, point_of
@@ -73,24 +73,34 @@ async def _main() -> int:
     parser.add_argument("--runs", type=int, default=4, metavar="N", help="runs at each point of a round (default: 4)")
     given = parser.parse_args()
     found: dict[Round, list[Outcome]] = {interrupted: [] for interrupted in ROUNDS}
-    for number in range(1, given.rounds + 1):
-        for interrupted in ROUNDS:
-            with tempfile.TemporaryDirectory(prefix="longshift-kills-") as folder:
-                async with order_house(Path(folder)) as house:
-                    outcomes = await interrupted(house, range(given.runs))
-            found[interrupted] += outcomes
-            bad = [outcome.verdict for outcome in outcomes if outcome.verdict.problem]
-            sys.stderr.write(f"round {number}, {interrupted.__name__}: {len(outcomes)} runs, {len(bad)} bad {bad}\n")
-    everything = [outcome for outcomes in found.values() for outcome in outcomes]
-    bad = [outcome.verdict for outcome in everything if outcome.verdict.problem]
+    try:
+        for number in range(1, given.rounds + 1):
+            for interrupted in ROUNDS:
+                outcomes = await _played(interrupted, given.runs)
+                found[interrupted] += outcomes
+                bad = [outcome.verdict for outcome in outcomes if outcome.verdict.problem]
+                sys.stderr.write(
+                    f"round {number}, {interrupted.__name__}: {len(outcomes)} runs, {len(bad)} bad {bad}\n"
+                )
+    finally:  # also what Ctrl-C leaves
+        sys.stdout.write("\n".join(_table(found)) + "\n")
+    return int(any(outcome.verdict.problem for outcomes in found.values() for outcome in outcomes))
+
+
+async def _played(interrupted: Round, runs: int) -> list[Outcome]:
+    with tempfile.TemporaryDirectory(prefix="longshift-kills-") as folder:
+        async with order_house(Path(folder)) as house:
+            return await interrupted(house, range(runs))
+
+
+def _table(found: Mapping[Round, Sequence[Outcome]]) -> list[str]:
     lines = [_line(HEAD), _line(["---"] * 2 + ["---:"] * (len(HEAD) - 2))]
     for interrupted, outcomes in found.items():
         lines += _lines(interrupted, [outcome for outcome in outcomes if outcome.hit])
+    everything = [outcome for outcomes in found.values() for outcome in outcomes]
     missed = sum(not outcome.hit for outcome in everything)
     left = f"{missed} had left their point when they were hit, and are in no line"
-    lines += ["", f"{len(everything)} orders in all; {left}."]
-    sys.stdout.write("\n".join(lines) + "\n")
-    return 1 if bad else 0
+    return [*lines, "", f"{len(everything)} orders in all; {left}."]
 
 
 if __name__ == "__main__":
