@@ -67,7 +67,7 @@ class EffectRuns(Waiting):
         self, missed: Missed, spec: RunSpec, item: Planned, request: RunTool, tries: _Tries
     ) -> Outcome | int:
         """What came of an effect whose dispatch brought nothing; or the fence above which it is dispatched anew."""
-        if missed.kind == "missing":
+        if missed.kind == "missing" and self._unknown != item.call.id:  # else an earlier dispatch may have made it
             return refusal(item.call, "unavailable", missed.how)
         if missed.kind == "not_taken":
             return request.dispatch
@@ -146,7 +146,9 @@ class EffectRuns(Waiting):
         return settled.ran or ToolMessage(call_id=item.call.id, name=item.call.name, content=content)
 
     def _resolution_awaited(self) -> End | Hold | None:
-        return admission.barred(self._state, self._now()) or admission.unanswered(self._state)
+        """An answer that came counts, even where the run must end: what a person knows is kept."""
+        hold = admission.unanswered(self._state)
+        return hold and (admission.barred(self._state, self._now()) or hold)
 
 
 def missed_of(error: ActivityError) -> Missed:

@@ -1,8 +1,9 @@
 """How a run waits: visibly, for an activity, for a person or for time, and what ends the wait."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from temporalio import workflow
@@ -27,9 +28,15 @@ FUND_WAIT_SECONDS = 5.0
 FUND_WAIT_CAP_SECONDS = 300.0
 """The longest such wait."""
 
+WAITS_SHOWN = "waits-shown"
+"""Runs from before this patch do not show in their memo that what they wait for has changed."""
+
 
 class Waiting(Mailbox):
     """A run that can wait."""
+
+    _memo: Mapping[str, Any] = MappingProxyType({})
+    """The memo as it was last published."""
 
     async def _admitted(
         self,
@@ -44,22 +51,26 @@ class Waiting(Mailbox):
             barred: what ends the wait, where the question itself does not look at it.
             between: done after each message that did not end the wait.
         """
-        verdict = ask()
-        if not isinstance(verdict, Hold):
-            return verdict
-        self._waiting = verdict
-        self._state.decide(self._now(), "held", reason=verdict.reason)
+        answer: Verdict | End | Hold = ask()
+        if not isinstance(answer, Hold):
+            return answer
+        self._hold(answer)
         self._publish("waiting")
-        answer: Verdict | End | Hold = verdict
         while isinstance(answer, Hold):
             between()
-            self._waiting = answer
+            if answer != self._waiting:
+                self._hold(answer)
+            self._republish("waiting")
             await self._until_message()
             answer = barred() or ask()
         self._waiting = None
         self._state.decide(self._now(), "goes_on")
         self._publish("going on")
         return answer
+
+    def _hold(self, hold: Hold) -> None:
+        self._waiting = hold
+        self._state.decide(self._now(), "held", reason=hold.reason)
 
     async def _watch_deadline(self) -> None:
         """Wake the run when its deadline passes: one timer a run, set anew when the deadline moves."""
@@ -151,4 +162,12 @@ class Waiting(Mailbox):
         """Enter a phase that is worth an event: it stands in the memo, where a list shows it without a worker."""
         self._enter(phase)
         if self._spec is not None:
-            workflow.upsert_memo(details.memo(self._view(), self._spec))
+            self._memo = details.memo(self._view(), self._spec)
+            workflow.upsert_memo(self._memo)
+
+    def _republish(self, phase: str) -> None:
+        """Publish again where a message changed what the memo shows, such as what the run waits for."""
+        self._enter(phase)
+        changed = self._spec is not None and details.memo(self._view(), self._spec) != self._memo
+        if changed and workflow.patched(WAITS_SHOWN):
+            self._publish(phase)

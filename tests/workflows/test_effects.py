@@ -1,7 +1,6 @@
 """Effects whose outcome does not come back: settled with the ledger, asked for, told, or the end; never made twice."""
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -9,110 +8,21 @@ from functools import partial
 from typing import Any
 
 import pytest
-from temporalio import activity
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.client import Client
-from temporalio.exceptions import ApplicationError
 
-from longshift import Agent, ToolContext, ToolOutcomeUnknown, contracts, tool
-from longshift.contracts import RanTool, RunInput, RunResult, RunTool, StateView
+from longshift import Agent, ToolOutcomeUnknown, contracts, tool
+from longshift.contracts import RunTool
 from longshift.messages import ToolMessage
 from longshift.observations import ok, read
-from longshift.questions import Question
 from longshift.status import Status
 from store.journal import Journal
 from store.tool_calls import Observed
-from tests.workflows.raw_runs import Handle, ended, started, until
-from tests.workflows.running import Script, activities_of, call, decisions, echo, working
+from tests.workflows.raw_runs import Handle, ended, until
+from tests.workflows.running import Script, call, decisions
+from tests.workflows.suppliers import ONE_EFFECT, Supplier, answer, asked, begun, concluded, losing, observations
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-LOST = ApplicationError("the completion was lost", type="WorkerShutdown", non_retryable=True)
-ONE_EFFECT = ([call("c1", "place", sku="a")], "Done.")
-
-
-class Supplier:
-    """What effects of these tests change."""
-
-    def __init__(self, *failures: Exception | None) -> None:
-        self.orders: list[str] = []
-        """The operation ids of the orders, in order."""
-        self._failures = list(failures)
-
-    def agent(self, **options: Any) -> Agent:
-        """An agent that can order here."""
-        policy = {"unknown_outcome": options.pop("unknown_outcome")} if "unknown_outcome" in options else {}
-
-        @tool(**{"timeout_seconds": 0.5, **options})
-        def place(sku: str, context: ToolContext) -> str:
-            """Order one."""
-            failure = self._failures.pop(0) if self._failures else None
-            self.orders.append(context.operation_id)
-            if failure is not None:
-                raise failure
-            return f"order {len(self.orders)} of {sku}"
-
-        return Agent(name="buyer", system="Buy.", endpoint="scripted", tools=(place, echo), **policy)
-
-
-Lose = Mapping[tuple[str, int], str]
-"""Which dispatches, by call id and fence, are lost `before` or `after` all their work."""
-
-
-@asynccontextmanager
-async def losing(
-    client: Client, queue: str, journal_url: str, agent: Agent, model: Script, lose: Lose
-) -> AsyncIterator[None]:
-    """A worker whose dispatches are lost as `lose` says: the workflow learns no more than that its worker ended."""
-    async with activities_of(journal_url, agent, model) as activities:
-        real = next(one for one in activities if one.__name__ == contracts.RUN_TOOL)
-
-        @activity.defn(name=contracts.RUN_TOOL)
-        async def run_tool(request: RunTool) -> RanTool:
-            point = lose.get((request.call.id, request.dispatch))
-            if point == "before":
-                raise LOST
-            ran: RanTool = await real(request)
-            if point == "after":
-                raise LOST
-            return ran
-
-        async with working(client, queue, [*(one for one in activities if one is not real), run_tool]):
-            yield
-
-
-async def begun(client: Client, queue: str, **limits: Any) -> Handle:
-    """A run of the buyer."""
-    return await started(client, queue, RunInput(agent="buyer", task="Order.", limits=limits))
-
-
-async def asked(handle: Handle) -> Question:
-    """The question of a run, once it asks one."""
-
-    async def look() -> Question | None:
-        view: StateView = await handle.query(contracts.STATE, result_type=StateView)
-        assert view.question is None or view.status == "WAITING"
-        return view.question
-
-    question = await until(look)
-    assert question is not None
-    return question
-
-
-def answer(question: Question, **fields: Any) -> dict[str, Any]:
-    """What answers a question."""
-    return {"call_id": question.call_id, "arguments_sha256": question.arguments_sha256[:12], **fields}
-
-
-async def observations(journal_url: str, run_id: str) -> list[dict[str, Any]]:
-    """What the model was told of its calls, in order."""
-    journal = await Journal.open(journal_url)
-    try:
-        assert await journal.verify_chain(run_id) is None
-        messages = [stored.message for stored in await journal.messages(run_id)]
-        return [json.loads(message.content) for message in messages if message.role == "tool"]
-    finally:
-        await journal.close()
 
 
 async def test_a_completion_that_was_lost_is_found_in_the_ledger(client: Client, queue: str, journal_url: str) -> None:
@@ -147,6 +57,33 @@ async def test_an_idempotent_effect_is_dispatched_again_under_the_same_operation
     assert (end.status, end.tool_calls) == (Status.COMPLETED, 1)
     assert await observations(journal_url, handle.id) == [{"ok": True, "value": "order 3 of a"}]
     assert supplier.orders == [f"{handle.id}/1/0/c1"] * 3
+
+
+async def test_an_effect_that_may_have_happened_is_never_said_to_be_unavailable(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    """It is dispatched again, to a worker that has no such tool: what came of the first dispatch is still unknown."""
+    supplier = Supplier(ToolOutcomeUnknown("no reply"))
+    lose = {("c1", dispatch): "no tool" for dispatch in range(1, 20)}
+    async with losing(client, queue, journal_url, supplier.agent(idempotent=True), Script(*ONE_EFFECT), lose):
+        handle = await begun(client, queue)
+        question = await asked(handle)
+        assert (question.kind, len(supplier.orders)) == ("outcome", 1)
+        await handle.execute_update(contracts.RESOLVE, answer(question, outcome="happened", result="on the bill"))
+        end = await ended(handle)
+    assert (end.status, end.tool_calls, end.unknown_calls) == (Status.COMPLETED, 1, ())
+    assert [body["value"] for body in await observations(journal_url, handle.id)] == ["on the bill"]
+
+
+async def test_an_effect_of_which_no_worker_has_the_tool_is_unavailable(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    supplier = Supplier()
+    async with losing(client, queue, journal_url, supplier.agent(), Script(*ONE_EFFECT), {("c1", 0): "no tool"}):
+        handle = await begun(client, queue)
+        end = await ended(handle)
+    assert (end.status, end.tool_calls, supplier.orders) == (Status.COMPLETED, 1, [])
+    assert [body["error"]["kind"] for body in await observations(journal_url, handle.id)] == ["unavailable"]
 
 
 RESOLUTIONS: Mapping[str, tuple[dict[str, Any], Status, list[Any]]] = {
@@ -211,18 +148,24 @@ async def test_a_stop_and_the_deadline_hold_while_a_person_is_asked_what_came_of
         handle = await begun(client, queue, **limits)
         await asked(handle)
         await do(handle)
-        end = await ended(handle) if name != "a cancellation" else await _cancelled(handle)
+        end = await ended(handle) if name != "a cancellation" else await concluded(handle)
     assert (end.status, end.unrun_calls, end.unknown_calls) == (status, ("c1",), ("c1",))
 
 
-async def _cancelled(handle: Handle) -> RunResult:
-    async def look() -> RunResult | None:
-        view: StateView = await handle.query(contracts.STATE, result_type=StateView)
-        return view.result
-
-    result = await until(look)
-    assert result is not None
-    return result
+async def test_what_a_person_found_is_kept_though_a_stop_came_with_it(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    """Both wait for a worker, and reach the run in one task, whichever was sent first."""
+    supplier = Supplier(ToolOutcomeUnknown("no reply"))
+    async with losing(client, queue, journal_url, supplier.agent(), Script(*ONE_EFFECT), {}):
+        handle = await begun(client, queue)
+        question = await asked(handle)
+    await handle.signal(contracts.STOP, {"mode": "now"})
+    await handle.signal(contracts.RESOLVE, answer(question, outcome="happened", result="on the bill"))
+    async with losing(client, queue, journal_url, supplier.agent(), Script(*ONE_EFFECT), {}):
+        end = await ended(handle)
+    assert (end.status, end.unrun_calls, end.unknown_calls) == (Status.STOP_REQUESTED, (), ())
+    assert [body["value"] for body in await observations(journal_url, handle.id)] == ["on the bill"]
 
 
 async def test_an_effect_whose_handler_may_still_be_at_work_is_waited_for(
