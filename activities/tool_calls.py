@@ -48,7 +48,7 @@ class ToolCalls(Recorder):
     async def _run_tool(self, request: RunTool) -> RanTool:
         spec = await self._journal.spec(request.run_id)
         recorded = _recorded(spec, request.call.name)
-        known = self._tool(spec.agent.name, request.call.name)
+        known = await self._toolbox.tool(spec.agent.name, recorded)
         # What the run was told of the tool stands; an effect is one from the moment that either says so.
         kind: Kind = "effect" if "effect" in (recorded.kind, known.spec.kind) else "read"
         tool = replace(known, spec=recorded.model_copy(update={"kind": kind}))
@@ -171,13 +171,6 @@ class ToolCalls(Recorder):
                 return SettledEffect(fence=standing.dispatch, unknown=why)
             say(f"{call.call.name} may still be at work, for {left:.0f} s")
             await asyncio.sleep(min(left, LOOK_SECONDS))
-
-    def _tool(self, agent: str, name: str) -> Tool[..., Any]:
-        known = self._agents.get(agent)
-        for tool in known.tools if known else ():
-            if tool.spec.name == name:
-                return tool
-        raise failures.tool_missing(f"this worker has no tool {name} for agent {agent}, which the run started with")
 
 
 @contextmanager
