@@ -93,15 +93,15 @@ class Listening:
 
 
 @asynccontextmanager
-async def listening(folder: Path, port: int = 0) -> AsyncIterator[Listening]:
-    """Our own server behind HTTP."""
+async def listening(folder: Path, port: int = 0, key: str = KEY) -> AsyncIterator[Listening]:
+    """Our own server behind HTTP, for those who know the key."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *SCRIPT,
         str(folder),
         "http",
         cwd=ROOT,
-        env={**os.environ, "MCP_KEY": KEY, "MCP_PORT": str(port)},
+        env={**os.environ, "MCP_KEY": key, "MCP_PORT": str(port)},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )

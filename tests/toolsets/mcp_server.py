@@ -99,7 +99,7 @@ def decline(code: int) -> str:
     raise MCPError(code, f"declined with {code}")
 
 
-@server.tool(annotations=READ)
+@server.tool()
 def change(description: str | None) -> str:
     """Change what `look` says of itself, or take it away."""
     server.remove_tool("look")
