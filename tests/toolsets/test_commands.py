@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -109,8 +110,9 @@ async def test_a_cancelled_command_is_killed_before_the_cancellation_is_through(
 
 
 async def test_a_command_that_kills_what_watches_over_it_is_killed_and_its_outcome_said_to_be_lost(
-    tools: Tools, alive: Alive
+    tools: Tools, alive: Alive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # nobody is left to remove the command's home
     value = await tools.value("run_command", command=f"{HOLDS} sleep 1000 & kill -9 $PPID; sleep 1000")
     await alive.begun()
     await alive.gone()
