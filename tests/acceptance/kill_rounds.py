@@ -128,6 +128,22 @@ async def all_killed_while_a_person_is_asked(house: OrderHouse, numbers: Sequenc
     return await _outcomes(house, held, [run_id for run_id in asked if asked[run_id] == still_asked[run_id]], rescuer)
 
 
+async def run_reset(house: OrderHouse, numbers: Sequence[int]) -> list[Outcome]:
+    """Reset of the run to its beginning by an operator"""
+    held = await _held(house, ("scheduled", "counted", "settled"), PLAIN, numbers)
+    await asyncio.gather(*map(house.reset, held.runs))
+    house.let_go_on(held.runs)
+    return await _followed(house, held, held.worker)
+
+
+async def effect_paused(house: OrderHouse, numbers: Sequence[int]) -> list[Outcome]:
+    """Pause and unpause of the effect by an operator"""
+    held = await _held(house, ("scheduled", "counted", "settled"), PLAIN, numbers)
+    await asyncio.gather(*map(house.pause_and_unpause, held.runs))
+    house.let_go_on(held.runs)
+    return await _followed(house, held, held.worker)
+
+
 ROUNDS: tuple[Round, ...] = (
     worker_killed,
     worker_suspended,
@@ -136,6 +152,8 @@ ROUNDS: tuple[Round, ...] = (
     server_killed,
     server_away_for_long,
     all_killed_while_a_person_is_asked,
+    run_reset,
+    effect_paused,
 )
 
 

@@ -10,6 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import JsonValue
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import (
+    PauseActivityRequest,
+    ResetWorkflowExecutionRequest,
+    UnpauseActivityRequest,
+)
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.service import RPCError
 
@@ -29,6 +35,8 @@ from worker.plugin import longshift_plugin
 
 ARGUMENTS = {"sku": "SKU-VANILLA", "quantity": 6}
 """What each run orders, once."""
+FIRST_TASK_DONE = 4
+"""The event that completes a run's first workflow task: it is started, and the task scheduled and started, before."""
 LIMITS: dict[str, JsonValue] = {"seconds": 600.0}
 LOOK_SECONDS = 0.5
 """Between two looks at a run that is waited for; what it waits for has no event outside of it."""
@@ -181,7 +189,7 @@ class OrderHouse(House):
             while (await self.handle(run_id).describe()).status is WorkflowExecutionStatus.RUNNING:
                 with contextlib.suppress(RPCError):  # no worker answers yet
                     view: StateView = await self.handle(run_id).query(contracts.STATE, result_type=StateView)
-                    if view.question is not None:
+                    if view.status == "WAITING" and view.question is not None:
                         return view.question
                 await asyncio.sleep(LOOK_SECONDS)
         return None
@@ -200,6 +208,24 @@ class OrderHouse(House):
                 name = contracts.RESOLVE
                 answer |= {"outcome": "did_not_happen"}
             await self.handle(run_id).execute_update(name, answer)
+
+    async def reset(self, run_id: str) -> None:
+        """Do as an operator may: have the run begin again at its first workflow task, and the present one ended."""
+        await self.client.workflow_service.reset_workflow_execution(
+            ResetWorkflowExecutionRequest(
+                namespace=self.client.namespace,
+                workflow_execution=WorkflowExecution(workflow_id=run_id),
+                workflow_task_finish_event_id=FIRST_TASK_DONE,
+                request_id=f"reset-{run_id}",
+            )
+        )
+
+    async def pause_and_unpause(self, run_id: str) -> None:
+        """Do as an operator may: pause the effect in flight and let it go on, which makes a second attempt of it."""
+        where = {"namespace": self.client.namespace, "execution": WorkflowExecution(workflow_id=run_id)}
+        service = self.client.workflow_service
+        await service.pause_activity(PauseActivityRequest(**where, type=contracts.RUN_TOOL))
+        await service.unpause_activity(UnpauseActivityRequest(**where, type=contracts.RUN_TOOL))
 
     async def questions(self, runs: Sequence[str]) -> dict[str, Question]:
         """Wait until every run has ended or waits for a person; the questions of those that wait."""

@@ -43,6 +43,8 @@ def never(run_id: str) -> bool:
         (kill_rounds.server_killed, the_supplier_lost_it),
         (kill_rounds.server_away_for_long, never),
         (kill_rounds.all_killed_while_a_person_is_asked, always),
+        (kill_rounds.run_reset, never),
+        (kill_rounds.effect_paused, never),
     ],
     ids=lambda given: given.__name__,
 )
