@@ -58,8 +58,8 @@ async def ending(client: Client, run_id: str) -> RunResult:
 
 
 async def with_journal(result: RunResult, journal_url: str) -> RunResult:
-    """The result with what only the journal has: the whole of a cut answer or partial text, the counters of a
-    terminated run.
+    """The result with what only the journal has: the whole of a cut answer or partial text; the counters of a
+    terminated run, and its effects that may have happened.
 
     Where the journal cannot be read, the result says so and stays as it is.
     """
@@ -150,7 +150,10 @@ async def _with_counters(result: RunResult, journal: "Journal") -> RunResult:
         return _noting(result, "the journal does not hold this run, so its figures are not known")
     calls = await journal.model_calls(result.run_id)
     tools = await journal.tool_calls(result.run_id)
+    maybe = tuple(call.call_id for call in tools if call.state in ("started", "unknown"))
     figures = {
+        "unrun_calls": maybe,
+        "unknown_calls": maybe,
         "model_calls": len(calls),
         "tool_calls": len(tools),
         "output_tokens": sum(call.output_tokens or 0 for call in calls),

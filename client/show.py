@@ -299,12 +299,17 @@ def _question(run: Listed) -> list[tuple[str, str]]:
     ]
 
 
+def _is_told_of(question: Question | None, detail: str) -> bool:
+    """Whether what a run waits for is its question; it can be paused as well."""
+    return question is not None and detail.endswith(f" {question.call_id}")
+
+
 def _facts(found: Snapshot) -> list[tuple[str, str]]:
     view = found.view
     facts = (
         ("run", found.run_id),
         ("status", found.status),
-        ("detail", None if found.question else found.detail),
+        ("detail", None if _is_told_of(found.question, found.detail) else found.detail),
         *_question(found),
         ("remedy", REMEDIES.get(found.status)),
         ("stuck", found.stuck),

@@ -50,7 +50,17 @@ OUTCOME = question("outcome", CALL, "place_order (call-7) may or may not have ha
 
 def waiting(asked: Question) -> Listed:
     """A run that asks something."""
-    return Listed(RUN_ID, "WAITING", "see the question", "buyer", "Order vanilla.", 0.0, None, None, asked)
+    return Listed(
+        RUN_ID,
+        "WAITING",
+        f"asked: longshift approve or deny {RUN_ID} call-7",
+        "buyer",
+        "Order vanilla.",
+        0.0,
+        None,
+        None,
+        asked,
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,7 +101,7 @@ def test_what_a_run_asks_is_shown_in_approvals_state_and_list_and_with_the_comma
 
     for text in (listed, state):
         assert all(word in text for word in words)
-        assert "see the question" not in text
+        assert "asked: " not in text
     assert f"asks: {words[0]}" in row
     assert row.endswith("Order vanilla.")
     assert "\x1b" not in listed + state + row

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
+from client import sending
 from client.answers import Answered
 from client.errors import NoJournal, NoSuchRun, Refused
 from client.shifts import Shifts
@@ -177,8 +178,9 @@ async def test_an_answer_counts_for_the_call_and_the_arguments_that_were_seen_on
 
 
 async def test_an_answer_without_a_worker_waits_for_one_and_the_first_one_counts(
-    shifts: Shifts, client: Client, queue: str, journal_url: str
+    shifts: Shifts, client: Client, queue: str, journal_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sending, "UPDATE_SECONDS", 0.2)  # no worker is up, however long one waits
     outside = Outside()
     model = Script([ORDER], "Done.")
     async with shop_open(client, queue, journal_url, outside.agent(), model):
@@ -242,6 +244,20 @@ async def test_what_came_of_an_effect_is_what_a_person_says(
         assert (recorded.state, seen in (recorded.observation or "")) == ("settled", True)
 
 
+async def test_a_run_that_is_terminated_while_it_asks_what_came_of_an_effect_says_that_it_may_have_happened(
+    shifts: Shifts, client: Client, queue: str, journal_url: str
+) -> None:
+    async with shop_open(client, queue, journal_url, Outside().agent(), Script([PAY], "Done.")):
+        run_id = await shifts.start(GIVEN)
+        question = await asked(shifts, run_id)
+        await client.get_workflow_handle(run_id).terminate("no more")
+        result = await shifts.result(run_id)
+    assert (result.status, result.unknown_calls, result.unrun_calls) == (Status.TERMINATED, ("pay-1",), ("pay-1",))
+    with pytest.raises(Refused, match="has ended with TERMINATED"):
+        await shifts.resolve(run_id, question, "did_not_happen")
+    assert run_id not in [one.run_id for one in await shifts.approvals()]
+
+
 async def test_long_arguments_are_cut_in_the_question_and_whole_in_the_journal(
     shifts: Shifts, client: Client, queue: str, journal_url: str
 ) -> None:
@@ -281,8 +297,9 @@ async def test_a_call_is_shown_with_its_whole_observation_where_the_model_was_gi
 
 
 async def test_questions_and_calls_of_an_unknown_or_unopened_run_are_said_to_be_none(
-    shifts: Shifts,
+    shifts: Shifts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sending, "UPDATE_SECONDS", 0.2)  # as above
     with pytest.raises(NoSuchRun):
         await shifts.question("no-such-run", "c")
     with pytest.raises(NoSuchRun):
