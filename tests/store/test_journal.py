@@ -75,7 +75,7 @@ async def test_a_model_call_is_entered_with_what_was_sent_and_what_came_of_it(sh
     request = shift.request()
     await shift.turn("Hello.")
     (row,) = await journal.model_calls("shift-1")
-    assert (row.number, row.state, row.sender, row.tools) == (1, "answered", "worker-1", True)
+    assert (row.number, row.state, row.sender, row.tools) == (1, "answered", "1/worker-1", True)
     assert (row.context_length, row.context_digest) == (request.head.length, request.head.digest)
     assert (row.allowed, row.estimate, row.cost, row.milliseconds) == (100, 7, 3, 80)
     assert (row.output_tokens, row.input_tokens, row.stop_reason) == (9, 40, "stop")
