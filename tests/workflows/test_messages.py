@@ -68,6 +68,10 @@ async def test_any_stop_stops_whatever_it_carries(client: Client, queue: str, jo
     assert (end.status, end.model_calls, end.unrun_calls) == (Status.STOP_REQUESTED, 1, ("one",))
 
 
+ANSWERS = (contracts.APPROVE, contracts.DENY, contracts.RESOLVE)
+"""The names of answers to a question, which most runs never ask."""
+
+
 async def test_a_run_at_which_everything_is_thrown_ends_as_if_nothing_was(
     client: Client, queue: str, journal_url: str
 ) -> None:
@@ -75,12 +79,10 @@ async def test_a_run_at_which_everything_is_thrown_ends_as_if_nothing_was(
     async with shop_open(client, queue, journal_url, PARROT, model):
         handle = await started(client, queue)
         await model.asked(1)
-        for args in WILD.values():
-            await handle.signal("no_such_signal", args=args)
-            await handle.signal(contracts.SET_LIMITS, args=args)
-            await handle.signal(contracts.PAUSE, args=args)
-            await handle.signal(contracts.RESUME, args=args)
-        for name in (contracts.SET_LIMITS, contracts.TELL, "no_such_update"):
+        for name in ("no_such_signal", contracts.SET_LIMITS, *ANSWERS, contracts.PAUSE, contracts.RESUME):
+            for args in WILD.values():
+                await handle.signal(name, args=args)
+        for name in (contracts.SET_LIMITS, contracts.TELL, *ANSWERS, "no_such_update"):
             for args in WILD.values():
                 with pytest.raises(UpdateFailed):
                     await handle.execute_update(name, args=args)
@@ -89,7 +91,9 @@ async def test_a_run_at_which_everything_is_thrown_ends_as_if_nothing_was(
         model.let_go(1)
         end = await ended(handle)
     assert (end.status, end.answer, end.model_calls, end.tool_calls) == (Status.COMPLETED, "Done.", 2, 1)
-    assert (await decisions(journal_url, queue)).count("unknown_signal") == len(WILD)
+    kinds = await decisions(journal_url, queue)
+    assert (kinds.count("unknown_signal"), kinds.count("limits_refused")) == (len(WILD), len(WILD))
+    assert kinds.count("answer_refused") > len(WILD)  # a flood is counted, not kept
 
 
 async def test_what_a_message_of_an_unknown_name_or_a_wrong_value_was_stands_in_the_journal(
