@@ -81,7 +81,7 @@ async def answer(
 
 def commands(run_id: str, question: Question) -> list[str]:
     """The commands that answer a question, as one types them into a shell."""
-    call_id = shlex.quote(inert(question.call_id))
+    run_id, call_id = shlex.quote(inert(run_id)), shlex.quote(inert(question.call_id))
     if question.kind == "approval":
         ways = ["approve", "deny --reason TEXT"]
     else:
