@@ -221,7 +221,8 @@ class OrderHouse(House):
         )
 
     async def pause_and_unpause(self, run_id: str) -> None:
-        """Do as an operator may: pause the effect in flight and let it go on, which makes a second attempt of it."""
+        """Do as an operator may: pause the effect in flight and let it go on. Of an activity that heeds the pause, the
+        platform makes a second attempt then."""
         where = {"namespace": self.client.namespace, "execution": WorkflowExecution(workflow_id=run_id)}
         service = self.client.workflow_service
         await service.pause_activity(PauseActivityRequest(**where, type=contracts.RUN_TOOL))
