@@ -140,7 +140,7 @@ class OrderHouse(House):
         """Wait until they have, so often."""
         async with asyncio.timeout(PATIENCE):
             while self.said(words) < times:  # noqa: ASYNC110  a log has no event
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(0.05)
 
     async def rescuer(self) -> Child:
         """Start a worker that nothing stops."""

@@ -1,4 +1,7 @@
-"""An order is placed once, whatever is killed, suspended or ended meanwhile; and nobody is told otherwise."""
+"""An order is placed once, whatever is killed, suspended or ended meanwhile; and nobody is told otherwise.
+
+`python -m bench.kills` plays the same rounds, and slower ones, many times.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -41,7 +44,6 @@ def never(run_id: str) -> bool:
         (kill_rounds.worker_ended_in_grace, never),
         (kill_rounds.worker_ended_past_grace, always),
         (kill_rounds.server_killed, the_supplier_lost_it),
-        (kill_rounds.server_away_for_long, never),
         (kill_rounds.all_killed_while_a_person_is_asked, always),
         (kill_rounds.run_reset, never),
         (kill_rounds.effect_paused, never),
@@ -56,4 +58,5 @@ async def test_no_order_is_placed_twice_and_every_run_tells_the_truth_or_asks_a_
 
     assert [outcome.verdict for outcome in outcomes if outcome.verdict.problem] == []
     assert max(outcome.verdict.orders for outcome in outcomes) == 1
-    assert [outcome.verdict for outcome in outcomes if outcome.asked != asks(outcome.verdict.run_id)] == []
+    at_point = [outcome for outcome in outcomes if outcome.hit]
+    assert [outcome.verdict for outcome in at_point if outcome.asked != asks(outcome.verdict.run_id)] == []
