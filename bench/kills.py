@@ -19,15 +19,15 @@ BY_POINT = ROUNDS[:2]
 """Rounds that have a line for each point; the others have one."""
 HEAD = (
     "interrupted by",
-    "where the order stood",
-    "orders",
-    "placed twice",
+    "where the effect stood",
+    "runs",
+    "ordered twice",
     "told wrongly",
-    "a person was asked",
-    "with keys",
-    "placed twice",
+    "asked a person",
+    "runs, with keys",
+    "ordered twice",
     "told wrongly",
-    "a person was asked",
+    "asked a person",
     "requested twice",
 )
 
@@ -98,9 +98,10 @@ def _table(found: Mapping[Round, Sequence[Outcome]]) -> list[str]:
     for interrupted, outcomes in found.items():
         lines += _lines(interrupted, [outcome for outcome in outcomes if outcome.hit])
     everything = [outcome for outcomes in found.values() for outcome in outcomes]
+    bad = sum(outcome.verdict.problem is not None for outcome in everything)
     missed = sum(not outcome.hit for outcome in everything)
-    left = f"{missed} had left their point when they were hit, and are in no line"
-    return [*lines, "", f"{len(everything)} orders in all; {left}."]
+    last = f"{len(everything)} runs in all, {bad} with a fault; {missed} had left their point when it was hit"
+    return [*lines, "", f"{last}, and are in no line."]
 
 
 if __name__ == "__main__":
