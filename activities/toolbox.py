@@ -1,5 +1,6 @@
 """The tools of an agent: functions of the worker, and what its MCP servers offer."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,10 @@ from longshift.tools import Tool, ToolSpec
 from toolsets.mcp.errors import ServerAway, ServerUnfit
 
 if TYPE_CHECKING:
-    from toolsets.mcp.server import McpServer  # what it imports would slow the start of a worker that has none
+    from toolsets.mcp.server import (
+        FromServer,
+        McpServer,
+    )  # what it imports would slow the start of a worker that has none
 
 MAX_SPECS_BYTES = 512 * 1024
 """Bytes of all the tools of a run as it records them; Temporal refuses a payload past 2 MiB."""
@@ -43,23 +47,12 @@ class Toolbox:
         tools = list(agent.tools)
         servers: list[ToolServer] = []
         notes: list[str] = []
-        for name in agent.mcp_servers:
-            place = f"mcp_servers.{name}"
-            server = self._servers.get(name)
-            if server is None:
-                known = ", ".join(sorted(self._servers)) or "none"
-                raise InputRefused({place: f"no such server on this worker; it knows: {known}"})
-            try:
-                found = await server.offered()
-            except ServerAway as error:
-                raise failures.tools_away(str(error)) from None
-            except ServerUnfit as error:
-                raise InputRefused({place: str(error)}) from None
+        for found in await asyncio.gather(*map(self._offered, agent.mcp_servers)):
             own = {tool.spec.name for tool in tools}
             twice = [tool.spec.name for tool in found.tools if tool.spec.name in own]
             if twice:
                 text = f"its tool {twice[0]} has the name of a tool of the agent's own; give that one another name"
-                raise InputRefused({place: text})
+                raise InputRefused({f"mcp_servers.{found.server.name}": text})
             tools += found.tools
             servers.append(found.server)
             notes += found.notes
@@ -69,6 +62,19 @@ class Toolbox:
             text = f"the tools have {size} bytes ({schemas_bytes(specs)} of them are sent to the model), at most "
             raise InputRefused({"mcp_servers": f"{text}{MAX_SPECS_BYTES} are recorded; name fewer in `allow`"})
         return Offered(tuple(tools), tuple(servers), tuple(notes))
+
+    async def _offered(self, name: str) -> "FromServer":
+        place = f"mcp_servers.{name}"
+        server = self._servers.get(name)
+        if server is None:
+            known = ", ".join(sorted(self._servers)) or "none"
+            raise InputRefused({place: f"no such server on this worker; it knows: {known}"})
+        try:
+            return await server.offered()
+        except ServerAway as error:
+            raise failures.tools_away(str(error)) from None
+        except ServerUnfit as error:
+            raise InputRefused({place: str(error)}) from None
 
     async def tool(self, agent_name: str, recorded: ToolSpec) -> Tool[..., Any]:
         """The tool that a run recorded when it started. Nothing is asked of a server before the tool is run.

@@ -12,7 +12,7 @@ from typing import Any
 from longshift import jsontext, observations
 from longshift.tools import Tool, ToolContext
 from toolsets.mcp.config import McpServerConfig
-from toolsets.mcp.server import McpServer, Offered
+from toolsets.mcp.server import FromServer, McpServer
 
 KEY = "planted-key-0123456789"
 ENVIRON = {"MCP_KEY": KEY, "MCP_AUTHORIZATION": f"Bearer {KEY}"}
@@ -28,7 +28,7 @@ class House:
     """A server, and what a run knows of it."""
 
     server: McpServer
-    offered: Offered
+    offered: FromServer
     folder: Path = field(default_factory=Path)
 
     @property
@@ -93,7 +93,7 @@ class Listening:
 
 
 @asynccontextmanager
-async def listening(folder: Path, port: int = 0, key: str = KEY) -> AsyncIterator[Listening]:
+async def listening(folder: Path, port: int = 0, key: str = KEY, **environment: str) -> AsyncIterator[Listening]:
     """Our own server behind HTTP, for those who know the key."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -101,7 +101,7 @@ async def listening(folder: Path, port: int = 0, key: str = KEY) -> AsyncIterato
         str(folder),
         "http",
         cwd=ROOT,
-        env={**os.environ, "MCP_KEY": key, "MCP_PORT": str(port)},
+        env={**os.environ, "MCP_KEY": key, "MCP_PORT": str(port), **environment},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )

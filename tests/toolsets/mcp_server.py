@@ -109,15 +109,23 @@ def change(description: str | None) -> str:
 
 
 def guarded(app: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
-    """The app, for those who know the key."""
+    """The app, for those who know the key; with MCP_OLD, as a server of the protocol before 2026 would answer."""
 
     async def answer(scope: dict[str, Any], receive: Any, send: Any) -> None:
         headers = dict(scope.get("headers", ()))
-        if scope["type"] == "http" and headers.get(b"authorization", b"").decode() != f"Bearer {KEY}":
-            await send({"type": "http.response.start", "status": 401, "headers": []})
+
+        async def refuse(status: int) -> None:
+            await send({"type": "http.response.start", "status": status, "headers": []})
             await send({"type": "http.response.body", "body": f"not {KEY}".encode()})
-            return
-        await app(scope, receive, send)
+
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+        elif KEY and headers.get(b"authorization", b"").decode() != f"Bearer {KEY}":
+            await refuse(401)
+        elif "MCP_OLD" in os.environ and headers.get(b"mcp-method") == b"server/discover":
+            await refuse(400)
+        else:
+            await app(scope, receive, send)
 
     return answer
 
@@ -132,7 +140,7 @@ def main() -> None:
     sys.stdout.write(f"{listening.getsockname()[1]}\n")
     sys.stdout.flush()
     app: Any = server.streamable_http_app()
-    config = uvicorn.Config(guarded(app) if KEY else app, log_level="critical")
+    config = uvicorn.Config(guarded(app), log_level="critical")
     uvicorn.Server(config).run(sockets=[listening])
 
 

@@ -149,6 +149,23 @@ async def test_a_server_behind_http_that_dies_in_mid_call_is_the_same_and_one_th
     assert house.noted("written") == ["half", "again shift-1/1/0/call-1"]
 
 
+async def test_a_session_that_a_restarted_server_no_longer_knows_is_made_anew_before_an_effect_is_sent(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "longshift.mcp")
+    async with AsyncExitStack() as stack:
+        first = await stack.enter_async_context(listening(tmp_path, MCP_OLD="1"))
+        house = await stack.enter_async_context(opened(tmp_path, **first.section))
+        await house.call("house__write", text="before")
+        await first.kill()
+        await stack.enter_async_context(listening(tmp_path, first.port, MCP_OLD="1"))
+        after = await house.call("house__write", text="after")
+
+    assert kind(after) == "ok"
+    assert "house: connecting again: HTTP 404" in caplog.text
+    assert [line.split()[0] for line in house.noted("written")] == ["before", "after"]
+
+
 async def test_bad_credentials_are_fatal_for_a_call_and_keep_a_run_from_beginning(tmp_path: Path) -> None:
     bad = {"MCP_AUTHORIZATION": "Bearer something-else"}
     async with listening(tmp_path) as server:

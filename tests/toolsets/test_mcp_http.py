@@ -24,7 +24,9 @@ def failure(code: int) -> str:
         (reply(KEY, 401), Forbidden, "it refused the credentials (HTTP 401)"),
         (reply(failure(-32600), 403), Forbidden, "it refused the credentials (HTTP 403)"),
         (reply("<html>", 400), NotSent, "HTTP 400"),
-        (reply(failure(-32600), 404), NotSent, "HTTP 404"),
+        (reply(failure(-32600), 404), NotSent, "HTTP 404: own words"),
+        (reply('{"error": {"code": -32000, "message": "no session"}}', 400), NotSent, "HTTP 400: no session"),
+        (reply(failure(-32000), 500), BrokenOff, "HTTP 500: own words"),
         (reply("", 408), BrokenOff, "HTTP 408"),
         (reply("", 429), NotSent, "HTTP 429"),
         (reply("", 500), BrokenOff, "HTTP 500"),
@@ -64,7 +66,7 @@ async def test_the_servers_own_error_stands_as_it_is(status: int, code: int) -> 
     async with raw_server(reply(failure(code), status)) as server, http.client({}) as client:
         response = await client.post(server.url, json={})
 
-    assert response.text == failure(code)
+    assert response.json()["error"] == {"code": code, "message": "own words"}
 
 
 async def test_a_reply_that_is_too_large_is_given_up_while_it_is_read() -> None:

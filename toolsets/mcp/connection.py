@@ -12,7 +12,7 @@ import mcp_types as types
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.session import IncomingMessage
 from mcp.client.streamable_http import streamable_http_client
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from toolsets.mcp import http
 from toolsets.mcp.config import McpServerConfig
@@ -29,6 +29,9 @@ MAX_TOOLS = 1000
 CLOSE_SECONDS = 8.0
 """Seconds a server gets to end once it is told to; the SDK kills the program after four."""
 
+_RESULT: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
+    types.CallToolResult | types.InputRequiredResult
+)
 _DECLINED = (types.METHOD_NOT_FOUND, types.INVALID_PARAMS)
 _BROKEN_OFF = (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, types.PARSE_ERROR)
 
@@ -113,7 +116,10 @@ class Connection:
         # Not by the client's own `call_tool`: that raises for a result that does not fit the tool's output schema, and
         # what an effect returned must not be lost.
         request = types.CallToolRequest(params=params)
-        return await self._answer(self._client.session.send_request(request, types.CallToolResult))
+        result = await self._answer(self._client.session.send_request(request, _RESULT))
+        if isinstance(result, types.InputRequiredResult):
+            raise Declined("it asks for a person's input, which a run cannot give")
+        return result
 
     async def _answer(self, request: Awaitable[Result]) -> Result:
         self._in_flight += 1

@@ -8,7 +8,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 
 import httpx2
-from mcp_types import METHOD_NOT_FOUND
+from mcp_types import CONNECTION_CLOSED, METHOD_NOT_FOUND
 
 from toolsets.mcp.errors import BrokenOff, Forbidden, NotSent, RequestFailed
 
@@ -65,23 +65,26 @@ class _Transport(httpx2.AsyncBaseTransport):
 
 
 async def _refused(response: httpx2.Response) -> httpx2.Response:
-    """A refusal: the server's own JSON-RPC error as it stands, anything else by its status."""
+    """A refusal: the server's own JSON-RPC error, where it means more than the status; else the status."""
     status = response.status_code
+    never_done = status in NEVER_DONE_STATUS or (status < 500 and status != 408)
+    otherwise = NOT_SENT if never_done else BROKEN_OFF
     response.stream = _Capped(response.stream)
     try:
         error = json.loads(await response.aread())["error"]
-        own = isinstance(error["code"], int) and isinstance(error["message"], str)
+        code, message = int(error["code"]), str(error["message"])
     except (ValueError, KeyError, TypeError, RecursionError, httpx2.HTTPError, httpx2.StreamError):
-        own = False
-    await response.aclose()
+        return _told(otherwise, f"HTTP {status}")
+    finally:
+        await response.aclose()
     # An unknown method or tool is a 404 with that error; any other 404 is a session that it no longer knows.
-    if own and (status not in NEVER_DONE_STATUS or error["code"] == METHOD_NOT_FOUND):
-        return httpx2.Response(status, headers={"content-type": "application/json"}, content=response.content)
-    never_done = status in NEVER_DONE_STATUS or (status < 500 and status != 408)
-    return _told(NOT_SENT if never_done else BROKEN_OFF, f"HTTP {status}")
+    if code == CONNECTION_CLOSED or (status in NEVER_DONE_STATUS and code != METHOD_NOT_FOUND):
+        return _told(otherwise, f"HTTP {status}: {message}")
+    return _told(code, message)
 
 
 def _told(code: int, message: str) -> httpx2.Response:
+    """A reply that the SDK takes as the error of the request. Servers' own ones often lack what it looks for."""
     error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
     return httpx2.Response(500, json=error)
 

@@ -51,7 +51,7 @@ log = logging.getLogger("longshift.mcp")
 
 
 @dataclass(frozen=True)
-class Offered:
+class FromServer:
     """What a server offers to a run that starts now."""
 
     tools: tuple[Tool[..., Any], ...]
@@ -81,7 +81,7 @@ class McpServer:
         self._closing: set[asyncio.Task[None]] = set()
         self._seen: str | None = None
 
-    async def offered(self) -> Offered:
+    async def offered(self) -> FromServer:
         """What it offers now, of what the configuration allows.
 
         Raises ServerAway when it cannot be reached, and ServerUnfit when it does not offer what is allowed.
@@ -109,7 +109,7 @@ class McpServer:
             version=self._secrets.hide(connection.version)[:200],
             tools_sha256=digest_of_all(listing),
         )
-        return Offered(tuple(tools), server, tuple(problems))
+        return FromServer(tuple(tools), server, tuple(problems))
 
     def tool(self, recorded: ToolSpec) -> Tool[..., Any] | None:
         """The tool that a run recorded when it started; None where it is none of this server's, or none that the
@@ -172,7 +172,9 @@ class McpServer:
                 connection = await self._connected()
                 try:
                     listing = await connection.list_tools()
-                except (BrokenOff, NotSent) as error:
+                except RequestFailed as error:
+                    if isinstance(error, Forbidden):
+                        raise
                     log.info("%s: connecting again: %s", self.name, self._secrets.hide(str(error)))
                     self._drop(connection)
                     connection = await self._connected()
