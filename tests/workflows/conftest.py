@@ -7,11 +7,14 @@ from uuid import uuid4
 
 import pytest
 import pytest_asyncio
+from hypothesis import settings
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from client.shifts import Shifts
 from worker.plugin import longshift_plugin
+
+settings.register_profile("long")  # `--hypothesis-profile long`: many examples, new ones each time
 
 SHORT_HISTORY = 20
 """Events after which `rolling_server` suggests to continue as new; three or four model calls."""

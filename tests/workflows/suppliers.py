@@ -7,7 +7,7 @@ from typing import Any
 
 from temporalio import activity
 from temporalio.client import Client
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities import failures
 from longshift import Agent, ToolContext, contracts, tool
@@ -17,7 +17,6 @@ from store.journal import Journal
 from tests.workflows.raw_runs import Handle, started, until
 from tests.workflows.running import Script, activities_of, call, echo, working
 
-LOST = ApplicationError("the completion was lost", type="WorkerShutdown", non_retryable=True)
 ONE_EFFECT = ([call("c1", "place", sku="a")], "Done.")
 """The turns of a run that orders once."""
 
@@ -46,6 +45,13 @@ class Supplier:
         return Agent(name="buyer", system="Buy.", endpoint="scripted", tools=(place, echo), **policy)
 
 
+def lost() -> ApplicationError:
+    """What the workflow learns of a dispatch whose worker ended."""
+    return ApplicationError(
+        "the completion was lost", type="WorkerShutdown", non_retryable=True, category=ApplicationErrorCategory.BENIGN
+    )
+
+
 Lose = Mapping[tuple[str, int], str]
 """Which dispatches, by call id and fence, are lost `before` or `after` all their work, or find `no tool`."""
 
@@ -62,12 +68,12 @@ async def losing(
         async def run_tool(request: RunTool) -> RanTool:
             point = lose.get((request.call.id, request.dispatch))
             if point == "before":
-                raise LOST
+                raise lost()
             if point == "no tool":
                 raise failures.tool_missing("this worker has no such tool")
             ran: RanTool = await real(request)
             if point == "after":
-                raise LOST
+                raise lost()
             return ran
 
         async with working(client, queue, [*(one for one in activities if one is not real), run_tool]):
