@@ -34,7 +34,7 @@ class ModelCalls(Recorder):
                 draw = self._draw(request, spec)
                 begun = await self._journal.begin_model_call(request, sender(), time.time(), draw)
                 if isinstance(begun, Answered):
-                    return CalledModel(turn=begun.turn)
+                    return await self._called(request, begun.turn)
                 if isinstance(begun, Failed | Lost):
                     raise failures.model_failed(begun.failure)
             except FundRefused as error:
@@ -66,7 +66,14 @@ class ModelCalls(Recorder):
             ):
                 text = f"model call {request.number} was given up before its reply came; the reply is not used"
                 raise failures.model_failed(ModelFailure(kind="lost", message=text, transient=True))
+            return await self._called(request, turn)
+
+    async def _called(self, request: CallModel, turn: Turn) -> CalledModel:
+        """A turn, with what the journal remembers of its calls."""
+        if request.resets is None or not turn.message.calls:
             return CalledModel(turn=turn)
+        recalled = await self._settle(lambda: self._journal.recall(request, turn.message.calls))
+        return CalledModel(turn=turn, recalled=recalled or None)
 
     def _draw(self, request: CallModel, spec: RunSpec) -> Draw | None:
         """What the call takes from the run's fund, if it has one, until its cost is known."""

@@ -13,6 +13,7 @@ from longshift.agent import AgentSpec
 from longshift.chain import Head
 from longshift.funds import FundName
 from longshift.limits import MAX_PROBLEMS, Limits, LimitsRefused, cents, first_problems
+from longshift.memory import Memory
 from longshift.messages import Message, Payload, ToolCall, Weight, usual
 from longshift.questions import Question
 from longshift.recording import Recorded
@@ -229,12 +230,19 @@ class CallModel(Payload):
     """Bytes of the JSON of transcript and tool schemas, in a run that a fund pays for: they bound what it may cost."""
     tools: bool = Field(True, exclude_if=usual(True))
     """False for a wrap-up: no tools are offered."""
+    forgotten: Memory | None = None
+    """What the journal is to remember of the run's calls from now on, since its state keeps it no longer."""
+    resets: int | None = None
+    """How often an effect has reset the counts of reads; set where the journal remembers calls of this run, which are
+    then told with the turn that repeats them."""
 
 
 class CalledModel(Payload):
     """Result of `call_model`."""
 
     turn: Turn
+    recalled: Memory | None = None
+    """What the journal remembers of the turn's calls."""
 
 
 class RunTool(Payload):

@@ -105,13 +105,13 @@ def judge(state: RunState, agent: AgentSpec, turn: Turn, number: int) -> Answer 
         return End(Status.MODEL_FAILED, f"{malformed} turns in a row held calls whose arguments are no JSON object")
     kinds = {tool.name: tool.kind for tool in agent.tools}
     asked = [(call, kinds.get(call.name, "read") == "read") for call in calls]
-    said, seen = count(state.seen, asked, number, state.limits.repeats)
+    said, seen, reset = count(state.calls_made, asked, number, state.limits.repeats)
     for call, repetition in zip(calls, said, strict=True):
         if repetition.loops:
             text = f"{call.name} was asked for again, unchanged, after the run was told that it repeats itself"
             return End(Status.LOOP_DETECTED, text)
     state.malformed_in_row = malformed
-    state.remember(seen)
+    state.remember(seen, reset)
     state.use_ids(call.id for call in calls)
     state.append_recorded(turn.reply, Entry(turn=number))
     return Batch(tuple(plan(agent, calls, said)))

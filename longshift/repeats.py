@@ -8,8 +8,8 @@ resets anything.
 from dataclasses import dataclass
 
 from longshift import jsontext
+from longshift.memory import Seen
 from longshift.messages import ToolCall, arguments_digest
-from longshift.state import Seen
 
 KEY_DIGITS = 16
 """Hex digits kept of a key: 64 bits, so that ten thousand calls collide with a chance of 3e-12."""
@@ -32,7 +32,7 @@ def key_of(call: ToolCall) -> str:
 
 def count(
     seen: dict[str, Seen], calls: list[tuple[ToolCall, bool]], model_call: int, repeats: int
-) -> tuple[list[Repetition], dict[str, Seen]]:
+) -> tuple[list[Repetition], dict[str, Seen], bool]:
     """Count a batch.
 
     Args:
@@ -42,9 +42,9 @@ def count(
         repeats: the limit; 0 turns telling and looping off.
 
     Returns:
-        What is said of each call, and the counts after the batch.
+        What is said of each call, the counts after the batch, and whether an effect has reset those of reads.
     """
-    counted = dict(seen)
+    counted, reset = dict(seen), False
     told_now: set[str] = set()
     said: list[Repetition] = []
     for position, (call, read) in enumerate(calls):
@@ -58,11 +58,12 @@ def count(
             repetition = Repetition(loops=True) if told_before else Repetition(told=before.at)
             told_now.add(key)
         elif not read:
-            counted = {other: was for other, was in counted.items() if not was.read}
+            counted, reset = {other: was for other, was in counted.items() if not was.read}, True
         told = repetition.told is not None
         # Of identical effects in one batch the first is sure to run.
         stays = before and (told or (not read and before.at[0] == model_call))
         at = before.at if before and stays else (model_call, position)
+        counted.pop(key, None)  # the latest stands last
         counted[key] = Seen(count=number, at=at, read=read, told=told)
         said.append(repetition)
-    return said, counted
+    return said, counted, reset

@@ -5,15 +5,16 @@ Nothing here un-does a counter.
 """
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from longshift import jsontext
 from longshift.chain import Head, extend
 from longshift.contracts import Decision, Entry, RunSpec, StateView
 from longshift.limits import Limits
-from longshift.messages import Message, Payload, Weight, usual, weigh
+from longshift.memory import KEPT, MAX_HANDED, Memory, Seen, id_key
+from longshift.messages import Message, Payload, Weight, weigh
 from longshift.questions import AnswerKind, PersonsAnswer, Question
 from longshift.recording import Recorded
 from longshift.turns import ModelFailure, Turn
@@ -24,11 +25,6 @@ MAX_DECISIONS = 100
 """Decisions that wait for the journal at once."""
 MAX_DETAIL = 300
 """Characters of a text in a decision."""
-MAX_ID_CHARACTERS = 40
-"""Characters of a call id that is remembered as it is; providers' ids have 9 to 36."""
-MAX_REMEMBERED = 10_000
-"""Call ids, and exact calls, that are remembered, the latest ones. Carried on, each takes about 60 bytes, and Temporal
-refuses to carry more than 2 MiB."""
 RECENT_REQUESTS = 50
 """Request ids remembered, so that a change sent again counts once, also after continue-as-new."""
 
@@ -40,17 +36,6 @@ class Stop(Payload):
     reason: str = ""
     cancelled: bool = False
     """It came as a cancellation of the workflow, which then ends as cancelled."""
-
-
-class Seen(Payload):
-    """How often one exact call was made."""
-
-    count: int = Field(1, exclude_if=usual(1))
-    at: tuple[int, int]
-    """Model call and position of the latest one that ran."""
-    read: bool = Field(True, exclude_if=usual(True))
-    told: bool = Field(False, exclude_if=usual(False))
-    """The run was told that it repeats this call."""
 
 
 class Answer(Payload):
@@ -97,9 +82,17 @@ class RunState(BaseModel):
     """Turns in a row with a malformed call."""
 
     used_ids: dict[str, None] = Field(default_factory=dict)
-    """Call ids used in the run (long ones by digest), in order. A dict, since a set has no order that replays."""
+    """The latest call ids used in the run, in order. A dict, since a set has no order that replays."""
     seen: dict[str, Seen] = Field(default_factory=dict)
-    """Calls made, by their key."""
+    """The latest calls made, by their key."""
+    forgotten: Memory = Memory()
+    """What the journal is to remember in the state's place, from the next model call on."""
+    forgot: bool = False
+    """The journal remembers something of this run's calls."""
+    recalled: Memory = Field(Memory(), exclude=True)
+    """What the journal remembers of the calls of the turn at hand."""
+    resets: int = 0
+    """How often an effect has reset the counts of reads."""
 
     stop: Stop | None = None
     paused: bool = False
@@ -180,8 +173,10 @@ class RunState(BaseModel):
         self.entries.append(entry)
 
     def journaled(self, entries: int, decisions: int) -> None:
-        """The journal holds so many of the oldest entries and decisions now; they need not be sent again."""
+        """The journal holds so many of the oldest entries and decisions now, and what was forgotten; none of it need be
+        sent again."""
         del self.entries[:entries], self.decisions[:decisions]
+        self.forgotten = Memory()
 
     def decide(self, now: float, kind: str, **detail: str | float | bool | None) -> None:
         """Remember a decision for the journal. A flood of messages is counted, not kept: it may not grow a payload."""
@@ -194,17 +189,38 @@ class RunState(BaseModel):
 
     def use_ids(self, ids: Iterable[str]) -> None:
         """Mark call ids as used."""
-        self.used_ids.update(dict.fromkeys(_id_key(call_id) for call_id in ids))
-        _forget_oldest(self.used_ids)
+        self.used_ids.update(dict.fromkeys(id_key(call_id) for call_id in ids))
+        self._forget(Memory(ids=tuple(_oldest(self.used_ids))))
 
-    def remember(self, seen: dict[str, Seen]) -> None:
-        """Take over the counts of calls."""
+    def remember(self, seen: dict[str, Seen], reset: bool) -> None:
+        """Take over the counts of calls; `reset`: an effect among them has reset those of reads."""
         self.seen = seen
-        _forget_oldest(self.seen)
+        if reset:
+            self.resets += 1
+            effects = {key: was for key, was in self.forgotten.seen.items() if not was.read}
+            self.forgotten = self.forgotten.model_copy(update={"seen": effects})
+        self._forget(Memory(seen={key: seen[key] for key in _oldest(seen)}))
+
+    def _forget(self, oldest: Memory) -> None:
+        if not oldest:
+            return
+        for call_id in oldest.ids:
+            del self.used_ids[call_id]
+        for key in oldest.seen:
+            del self.seen[key]
+        before = self.forgotten
+        self.forgotten = Memory(ids=before.ids + oldest.ids, seen=before.seen | oldest.seen)
+        self.forgot = True
+
+    @property
+    def calls_made(self) -> dict[str, Seen]:
+        """The calls made, by their key: the latest, and those that the turn at hand may repeat."""
+        return {**self.recalled.seen, **self.forgotten.seen, **self.seen}
 
     def id_is_used(self, call_id: str) -> bool:
         """Whether a call id was used before in the run."""
-        return _id_key(call_id) in self.used_ids
+        key = id_key(call_id)
+        return key in self.used_ids or key in self.forgotten.ids or key in self.recalled.ids
 
     def note(self, text: str) -> None:
         """Remember a fact for the result, once."""
@@ -246,14 +262,9 @@ class RunState(BaseModel):
         )
 
 
-def _forget_oldest(remembered: dict[str, Any]) -> None:
-    for key in list(remembered)[: max(0, len(remembered) - MAX_REMEMBERED)]:
-        del remembered[key]
-
-
-def _id_key(call_id: str) -> str:
-    """A long id is remembered by its digest: ids come from outside and may not grow what is carried on."""
-    return call_id if len(call_id) <= MAX_ID_CHARACTERS else jsontext.sha256(call_id)[:MAX_ID_CHARACTERS]
+def _oldest(remembered: dict[str, Any]) -> list[str]:
+    """The keys of what the state keeps no longer."""
+    return list(islice(remembered, min(max(0, len(remembered) - KEPT), MAX_HANDED)))
 
 
 class Carried(Payload):

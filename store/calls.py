@@ -18,6 +18,7 @@ from longshift.turns import ModelFailure, Turn, Usage
 from store import funds
 from store.confirming import Confirmed, append, confirm, decide, lock_run, rewrite
 from store.funds import Draw
+from store.memory import remember
 from store.tables import MODEL_CALLS, RUNS
 
 
@@ -108,6 +109,7 @@ def begin_model_call(
     append(connection, run, confirmed.rows)
     connection.execute(_MOVE, {"run": run.run_id, "length": request.head.length, "digest": request.head.digest} | _OPEN)
     decide(connection, run.run_id, request.decisions)
+    remember(connection, request)
     paid_by = {"fund": draw.fund, "reserved": draw.amount} if draw else {}
     connection.execute(_SEND, _row(request, sender, now) | paid_by)
     if draw:

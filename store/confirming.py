@@ -18,6 +18,7 @@ from longshift.contracts import Decision, Entry, RunResult
 from longshift.jsontext import canonical
 from longshift.messages import AssistantMessage, Weight, text_of
 from store.errors import JournalMismatch
+from store.memory import forget
 from store.tables import DECISIONS, MESSAGES, MODEL_CALLS, RUNS, TOOL_CALLS, stored
 
 REWRITTEN = "journal_rewritten"
@@ -159,6 +160,7 @@ def rewrite(connection: Connection, run: Run, keep: Head, model_call: int, now: 
         ),
         of_run,
     )
+    forget(connection, run.run_id, model_call)
     detail = {"message": keep.length, "removed": run.head.length - keep.length, "model_call": model_call}
     _record(connection, run.run_id, [{"ordinal": None, "at": now, "kind": REWRITTEN, "detail": canonical(detail)}])
     return Run(run.run_id, keep, run.result)

@@ -7,10 +7,11 @@ from typing import Self
 from longshift.chain import Head
 from longshift.contracts import CallModel, CloseRun, RunSpec, RunTool
 from longshift.funds import Fund
+from longshift.memory import Memory
 from longshift.messages import AssistantMessage, Message, ToolCall
 from longshift.tools import Kind
 from longshift.turns import ModelFailure, Turn
-from store import calls, funds, ledger, runs, tool_calls, transcripts
+from store import calls, funds, ledger, memory, runs, tool_calls, transcripts
 from store.calls import Answered, Failed, Found, Fresh, Lost
 from store.engine import Database, open_database
 from store.funds import Draw
@@ -135,6 +136,10 @@ class Journal:
     async def fail_model_call(self, request: CallModel, failure: ModelFailure, now: float) -> bool:
         """Enter the failure of a call that was begun; else as `settle_model_call`."""
         return await self._database.write(lambda c: calls.fail_model_call(c, request, failure, now))
+
+    async def recall(self, request: CallModel, calls: Sequence[ToolCall]) -> Memory:
+        """What is remembered of these calls, which the turn of `request` asks for, in the workflow's place."""
+        return await self._database.read(lambda c: memory.recall(c, request, calls))
 
     # Tool calls.
 

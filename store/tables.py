@@ -205,6 +205,22 @@ class DecisionRow(SQLModel, table=True):
     """A JSON object."""
 
 
+class RememberedRow(SQLModel, table=True):
+    """A call id that was used, or a call that was made, which a run's state keeps no longer."""
+
+    __tablename__ = "remembered"
+
+    run_id: str = Field(primary_key=True, sa_type=Words)
+    key: str = Field(primary_key=True, sa_type=Words)
+    """Which of the two, and the key of it."""
+    handed_with: int = Field(primary_key=True)
+    """The model call it was handed over with."""
+    resets: int
+    """How often an effect had reset the counts of reads by then."""
+    seen: str | None = Field(default=None, sa_type=Words)
+    """Of a call: JSON of the longshift.memory.Seen."""
+
+
 def _table(row: type[SQLModel]) -> Table:
     return cast(Table, row.__table__)  # type: ignore[attr-defined]  # SQLModel sets it without declaring it
 
@@ -215,3 +231,4 @@ MODEL_CALLS = _table(ModelCallRow)
 TOOL_CALLS = _table(ToolCallRow)
 FUNDS = _table(FundRow)
 DECISIONS = _table(DecisionRow)
+REMEMBERED = _table(RememberedRow)

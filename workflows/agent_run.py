@@ -36,6 +36,10 @@ from workflows import calls, details
 from workflows.effect_runs import EffectRuns, Outcome
 from workflows.model_runs import ModelRuns
 
+HISTORY_EVENTS, HISTORY_BYTES = 10_240, 10 * 1024 * 1024
+"""Of one run of a chain: a fifth of what Temporal allows, where the server suggests nothing before."""
+BY_SHARE = "continue-by-share"
+"""Runs from before this patch continue as new only where the server suggests it."""
 CLOSED_WELL = (Status.COMPLETED, Status.STOP_REQUESTED)
 """Statuses with which the workflow completes; with every other it fails, so that a list of runs tells the truth."""
 
@@ -301,7 +305,10 @@ class AgentRun(EffectRuns, ModelRuns):
 
 
 def _continue_as_new_if_due(carried: Carried) -> None:
-    """Go on in a new run of the chain when the server suggests it. Handlers are synchronous, so none is unfinished
-    here, and a message that arrives with this very task makes the server hand the task out again."""
-    if workflow.info().is_continue_as_new_suggested():
+    """Go on in a new run of the chain when the server suggests it, or when the history has had its share. Handlers are
+    synchronous, so none is unfinished here, and a message that arrives with this very task makes the server hand the
+    task out again."""
+    info = workflow.info()
+    long = info.get_current_history_length() > HISTORY_EVENTS or info.get_current_history_size() > HISTORY_BYTES
+    if info.is_continue_as_new_suggested() or (long and workflow.patched(BY_SHARE)):
         workflow.continue_as_new(carried)

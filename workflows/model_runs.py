@@ -5,6 +5,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 from longshift import admission, contracts, judgement
 from longshift.admission import Allowance, End
 from longshift.contracts import CallModel, RunSpec
+from longshift.memory import Memory
 from longshift.status import Status
 from longshift.turns import ModelFailure, Turn
 from workflows import calls
@@ -37,6 +38,8 @@ class ModelRuns(Waiting):
             estimate=estimate,
             context_bytes=state.context_bytes if spec.fund else 0,
             tools=allowance.wrap_up is None,
+            forgotten=state.forgotten or None,
+            resets=state.resets if state.forgot else None,
         )
         dispatch, lost, away = 0, 0, 0
         while True:
@@ -44,8 +47,10 @@ class ModelRuns(Waiting):
             handle = calls.start_call_model(request, spec, allowance.seconds, dispatch)
             await self._done_or_given_up(handle)
             try:
-                turn = (await handle).turn
+                called = await handle
+                turn = called.turn
                 state.journaled(len(request.entries), len(request.decisions))
+                state.recalled = called.recalled or Memory()
                 state.working_milliseconds += turn.milliseconds
                 return turn
             except ActivityError as error:

@@ -7,7 +7,7 @@ import pytest
 from longshift.messages import ToolCall
 from longshift.recording import record
 from longshift.repeats import Repetition, count, key_of
-from longshift.state import Seen
+from longshift.memory import Seen
 from tests.unit.loop_driver import call, turn
 
 EFFECTS = {"send"}
@@ -24,7 +24,7 @@ class Run:
     def asks(self, *calls: ToolCall) -> str:
         """What is said of a batch, a letter each: `r`uns, `t`old, `l`oops."""
         self.calls += 1
-        said, self.seen = count(
+        said, self.seen, _ = count(
             self.seen, [(made, made.name not in EFFECTS) for made in calls], self.calls, self.repeats
         )
         self.said = said

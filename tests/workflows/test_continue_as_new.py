@@ -59,6 +59,14 @@ async def test_a_run_of_many_parts_ends_exactly_as_one_of_a_single_part(
     assert validate_episode(messages).complete
 
 
+@pytest.fixture(params=[None, 2], ids=["remembered in the state", "remembered in the journal"])
+def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the earlier calls of a run are remembered."""
+    if request.param is not None:
+        monkeypatch.setattr("longshift.state.KEPT", request.param)
+
+
+@pytest.mark.usefixtures("memory")
 async def test_a_call_id_that_was_used_in_an_earlier_part_is_refused(
     rolling: Client, queue: str, journal_url: str
 ) -> None:
@@ -69,6 +77,7 @@ async def test_a_call_id_that_was_used_in_an_earlier_part_is_refused(
     assert "call-1" in end.detail
 
 
+@pytest.mark.usefixtures("memory")
 async def test_identical_calls_are_counted_across_the_parts(rolling: Client, queue: str, journal_url: str) -> None:
     turns = echoes()
     for number in (1, 3, 6, 8):
