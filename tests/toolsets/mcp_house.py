@@ -68,9 +68,10 @@ async def opened(folder: Path = Path(), environ: Mapping[str, str] = ENVIRON, **
         await server.close()
 
 
-def stdio(folder: Path) -> dict[str, Any]:
-    """The section's keys for our own server as a program."""
-    return {"command": sys.executable, "args": (*SCRIPT, str(folder)), "cwd": ROOT, "env_from": ("MCP_KEY",)}
+def stdio(folder: Path, module: str = SCRIPT[1], *arguments: str) -> dict[str, Any]:
+    """The section's keys for a server of ours as a program; the one with events in `folder`, where none is named."""
+    given = arguments or (str(folder),)
+    return {"command": sys.executable, "args": ("-m", module, *given), "cwd": ROOT, "env_from": ("MCP_KEY",)}
 
 
 @dataclass

@@ -224,6 +224,32 @@ async def test_only_what_is_allowed_is_offered_and_what_is_allowed_must_be_there
         await unfit.close()
 
 
+async def test_a_list_in_pages_is_read_to_its_end_and_what_cannot_be_offered_is_left_out_and_noted() -> None:
+    async with opened(**stdio(Path(), "tests.toolsets.lists_server", "4")) as house:
+        offered = house.offered
+
+    assert [tool.spec.name for tool in offered.tools] == [f"house__good-{page}" for page in (1, 2, 3, 4)]
+    assert offered.tools[0].spec.description == "the key is ***"
+    assert len(offered.notes) == 6
+    assert "the tool bad.1 of the server house cannot be offered: providers refuse the name" in offered.notes[0]
+    assert "the tool large-1 of the server house cannot be offered: its definition has 40" in offered.notes[1]
+    assert offered.notes[-1] == "3 more tools of the server house cannot be offered"
+
+
+async def test_a_list_without_an_end_and_an_allowed_tool_that_cannot_be_offered_are_refused_with_the_reason() -> None:
+    endless = McpServerConfig(
+        **stdio(Path(), "tests.toolsets.lists_server", "0"), allow=("*",), timeout_seconds=PATIENCE
+    )
+    large = McpServerConfig(
+        **stdio(Path(), "tests.toolsets.lists_server", "1"), allow=("large-1",), timeout_seconds=PATIENCE
+    )
+    for config, says in ((endless, "its list of tools does not end"), (large, "the tool large-1 of the server house")):
+        server = McpServer("house", config, ENVIRON)
+        with pytest.raises((ServerAway, ServerUnfit), match=says):
+            await server.offered()
+        await server.close()
+
+
 async def test_a_program_gets_the_variables_that_are_named_and_nothing_else_of_ours(tmp_path: Path) -> None:
     script = "import os, sys; sys.stderr.write(' '.join(sorted(os.environ)))"
     environ = {**ENVIRON, "OTHER": "x"}

@@ -46,6 +46,10 @@ OPERATION_ID = "longshift/operation_id"
 """Key in a call's `_meta`: stable for one effect, so that a server that knows it can do it once."""
 REACHING = 0.5
 """Part of a call's time that reaching the server may take: what fails by then was surely not done."""
+MAX_NOTES = 5
+"""Tools that a run's notes name because no model can be offered them."""
+MAX_KNOWN = 500
+"""Characters of the list of a server's tools in an error."""
 
 log = logging.getLogger("longshift.mcp")
 
@@ -96,7 +100,7 @@ class McpServer:
         for name in listing if every else self._config.allow:
             if name not in listing:
                 known = ", ".join(sorted(listing)) or "none"
-                problems.append(f"the server offers no tool {name}; its tools are {self._secrets.hide(known)}")
+                problems.append(f"the server offers no tool {name}; its tools are {known[:MAX_KNOWN]}")
                 continue
             try:
                 tools.append(self._tool(name, read_spec(self.name, listing[name], self._config)))
@@ -109,7 +113,10 @@ class McpServer:
             version=self._secrets.hide(connection.version)[:200],
             tools_sha256=digest_of_all(listing),
         )
-        return FromServer(tuple(tools), server, tuple(problems))
+        notes = problems[:MAX_NOTES]
+        if len(problems) > MAX_NOTES:
+            notes.append(f"{len(problems) - MAX_NOTES} more tools of the server {self.name} cannot be offered")
+        return FromServer(tuple(tools), server, tuple(notes))
 
     def tool(self, recorded: ToolSpec) -> Tool[..., Any] | None:
         """The tool that a run recorded when it started; None where it is none of this server's, or none that the
@@ -175,7 +182,7 @@ class McpServer:
                 except RequestFailed as error:
                     if isinstance(error, Forbidden):
                         raise
-                    log.info("%s: connecting again: %s", self.name, self._secrets.hide(str(error)))
+                    self._log(f"connecting again: {error}")
                     self._drop(connection)
                     connection = await self._connected()
                     listing = await connection.list_tools()
@@ -183,6 +190,7 @@ class McpServer:
             if connection is not None and not connection.busy:
                 self._drop(connection, at_once=True)
             raise NotSent(f"it did not answer within {seconds:g} seconds") from None
+        listing = self._secrets.hidden(listing)
         self._compare(digest_of_all(listing))
         return connection, listing
 
@@ -216,7 +224,7 @@ class McpServer:
         return connection
 
     def _log(self, line: str) -> None:
-        log.info("%s: %s", self.name, self._secrets.hide(line))
+        log.info("%s: %s", self.name, " ".join(self._secrets.hide(line).split()))
 
     def _drop(self, connection: "Connection", *, at_once: bool = False) -> None:
         """Forget a session that is lost, and end what is left of it."""
