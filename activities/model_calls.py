@@ -100,7 +100,7 @@ class ModelCalls(Recorder):
                     reply=request.reply,
                     output_tokens=request.output_tokens,
                     tools=spec.agent.tools if request.tools else (),
-                    messages=lambda: self._journal.transcript(request.run_id, request.head),
+                    messages=lambda: self._journal.transcript(request.run_id, request.head, request.excerpt),
                     own_id=lambda position: f"ls-{mark}-{request.number}-{position}",
                     estimate=(draw.amount if draw is not None else None) or request.estimate,
                     observe_malformed=spec.agent.malformed_calls == "observe",

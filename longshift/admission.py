@@ -4,8 +4,11 @@ Every rule that can end a run before a step stands in this file; the rules for w
 judgement.py. All of them are plain functions of the state and a clock that is handed in.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from longshift.context import SummaryCall, Window, fitting, summary_call
 from longshift.limits import cents
 from longshift.messages import UserMessage, Weight, weigh
 from longshift.state import MAX_DURATION, Answer, RunState
@@ -46,6 +49,10 @@ class Allowance:
     """Messages to append first: users' messages that waited, and the notice of a wrap-up."""
     wrap_up: Status | None = None
     """Set for the last call that the limits leave, which is sent without tools: the limit it will end by."""
+    window: Window | None = None
+    """What of the transcript is sent from this call on, where the agent's policy leaves some of it out."""
+    summary: SummaryCall | None = None
+    """Set where this call has older exchanges summarized, before the call that the run is about can be made."""
 
 
 def stopped(state: RunState) -> End | None:
@@ -85,10 +92,16 @@ def before_model_call(state: RunState, now: float) -> Allowance | Hold | End:
     appending = [UserMessage(content=text) for text in state.tells]
     if wrap_up and not state.wrapped_up:
         appending.append(UserMessage(content=_notice(state, wrap_up)))
-    reached = _limit_reached(state, [weigh(message) for message in appending])
+    weights = [weigh(message) for message in appending]
+    window = _fitting(state, weights)
+    reached = _limit_reached(state, weights, window)
     if reached:
         return held(state, reached)
-    return Allowance(_tokens_allowed(state), working_left(state), tuple(appending), wrap_up)
+    tokens, seconds = _tokens_allowed(state), working_left(state)
+    summary = _summary(state, weights) if window is not state.window else None
+    if summary:
+        return Allowance(tokens, seconds, window=state.window, summary=summary)
+    return Allowance(tokens, seconds, tuple(appending), wrap_up, window)
 
 
 def before_tool_call(state: RunState, now: float, count: int = 1) -> Hold | End | None:
@@ -126,13 +139,40 @@ def held(state: RunState, end: End) -> Hold | End:
     return end
 
 
-def _limit_reached(state: RunState, appending: list[Weight]) -> End | None:
+def _fitting(state: RunState, appending: Sequence[Weight]) -> Window | None:
+    """What is to be sent, by the agent's policy."""
+    if state.window is None:
+        return None
+    return fitting(state.window, partial(state.context_bytes_with, appending), state.limits.context_bytes)
+
+
+def _summary(state: RunState, appending: Sequence[Weight]) -> SummaryCall | None:
+    """The call that has what leaves the window summarized, where the policy asks for it and the limits leave a further
+    call, and one more for a wrap-up's report: of the last one nothing is spent on a summary."""
+    limits, window = state.limits, state.window
+    further = 2 if _wraps_up(state) else 1
+    tokens_left = limits.total_output_tokens - state.output_tokens
+    if (
+        window is None
+        or not window.summarize
+        or state.model_calls + further >= limits.model_calls
+        or tokens_left <= further * limits.output_tokens
+        or state.exposure + (1 + further) * limits.estimate > limits.budget
+    ):
+        return None
+    measure = partial(state.context_bytes_with, appending)
+    return summary_call(window, measure, limits.context_bytes, _tokens_allowed(state))
+
+
+def _limit_reached(state: RunState, appending: Sequence[Weight], window: Window | None) -> End | None:
     limits = state.limits
     if state.model_calls >= limits.model_calls:
         return End(Status.MODEL_CALL_LIMIT, f"{state.model_calls} of {limits.model_calls} model calls used")
-    context = state.context_bytes_with(appending)
+    context = state.context_bytes_with(appending, window)
     if context > limits.context_bytes:
-        return End(Status.CONTEXT_LIMIT, f"the next call needs {context} of {limits.context_bytes} context bytes")
+        least = "" if window is None else ", with nothing but the latest exchange"
+        needed = f"{context} of {limits.context_bytes} context bytes"
+        return End(Status.CONTEXT_LIMIT, f"the next call needs {needed}{least}")
     if _tokens_allowed(state) <= 0:
         used, total = state.output_tokens, limits.total_output_tokens
         return End(Status.TOKEN_LIMIT, f"{used} of {total} output tokens used")
@@ -156,13 +196,17 @@ def working_left(state: RunState) -> float:
     return min(state.limits.working_seconds - state.working_milliseconds / 1000, MAX_DURATION)
 
 
+def _wraps_up(state: RunState) -> bool:
+    return state.limits.wrap_up and state.limits.on_limit != "wait"
+
+
 def _last_call(state: RunState) -> Status | None:
     """The limit that leaves only one more model call, where the run wraps up.
 
     For the output tokens the last call is the first that may use up the rest, since none knows what it will use.
     """
     limits = state.limits
-    if not limits.wrap_up or limits.on_limit == "wait":
+    if not _wraps_up(state):
         return None
     if state.model_calls == limits.model_calls - 1:
         return Status.MODEL_CALL_LIMIT

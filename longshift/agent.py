@@ -19,6 +19,9 @@ UnknownTool = Literal["recoverable", "fatal"]
 """What a call of a tool that does not exist is: an error observation, or the end of the run."""
 UnknownOutcome = Literal["ask", "tell", "stop"]
 """What becomes of an effect that may have happened: a person is asked, the model is told, or the run ends."""
+ContextPolicy = Literal["stop", "window", "summarize"]
+"""What becomes of a run whose transcript outgrows `context_bytes`: it ends, or its oldest exchanges are left out of
+what is sent, with or without a summary in their place."""
 MalformedCalls = Literal["fail", "observe"]
 """What arguments that are no JSON object make of a turn: a failed model call, or an error observation."""
 
@@ -39,6 +42,7 @@ class AgentSpec(Payload):
     unknown_tool: UnknownTool = "recoverable"
     malformed_calls: MalformedCalls = "fail"
     unknown_outcome: UnknownOutcome = "ask"
+    context: ContextPolicy = "stop"
 
 
 class Agent(BaseModel):
@@ -59,6 +63,7 @@ class Agent(BaseModel):
     unknown_tool: UnknownTool = "recoverable"
     malformed_calls: MalformedCalls = "fail"
     unknown_outcome: UnknownOutcome = "ask"
+    context: ContextPolicy = "stop"
     fund: FundName | None = None
     """Name of a fund in the journal that pays for the model calls of its runs, unless a run names another."""
 
@@ -115,6 +120,7 @@ class Agent(BaseModel):
             unknown_tool=self.unknown_tool,
             malformed_calls=self.malformed_calls,
             unknown_outcome=self.unknown_outcome,
+            context=self.context,
         )
 
 

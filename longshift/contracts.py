@@ -11,6 +11,7 @@ from pydantic_core import to_json
 from longshift import jsontext
 from longshift.agent import AgentSpec
 from longshift.chain import Head
+from longshift.context import Excerpt
 from longshift.funds import FundName
 from longshift.limits import MAX_PROBLEMS, Limits, LimitsRefused, cents, first_problems
 from longshift.memory import Memory
@@ -227,14 +228,22 @@ class CallModel(Payload):
     estimate: int = Field(0, exclude_if=usual(0))
     """Micro-USD reserved for the call."""
     context_bytes: int = Field(0, exclude_if=usual(0))
-    """Bytes of the JSON of transcript and tool schemas, in a run that a fund pays for: they bound what it may cost."""
+    """Bytes of the JSON of what is sent and of the tool schemas, in a run that a fund pays for: they bound what it may
+    cost."""
     tools: bool = Field(True, exclude_if=usual(True))
-    """False for a wrap-up: no tools are offered."""
+    """False for a wrap-up and for a summary: no tools are offered."""
+    excerpt: Excerpt | None = Field(None, exclude_if=usual(None))
+    """What of the transcript is sent; None: all of it."""
     forgotten: Memory | None = None
     """What the journal is to remember of the run's calls from now on, since its state keeps it no longer."""
     resets: int | None = None
     """How often an effect has reset the counts of reads; set where the journal remembers calls of this run, which are
     then told with the turn that repeats them."""
+
+    @property
+    def asks_for_summary(self) -> bool:
+        """Whether the call asks for a summary of what leaves the context; its text is no message of the transcript."""
+        return self.excerpt is not None and self.excerpt.until is not None
 
 
 class CalledModel(Payload):
@@ -361,6 +370,7 @@ class StateView(Payload):
     exposure: int = 0
     messages: int = 0
     context_bytes: int = 0
+    """Of what the next model call would be sent."""
     started_at: float = 0
     deadline: float = 0
     """Seconds since the epoch."""

@@ -7,9 +7,11 @@ say is counted at that point; a refused batch leaves the transcript as it was.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from longshift import context
 from longshift.admission import End, Hold, held, out_of_time
 from longshift.agent import AgentSpec
 from longshift.batches import Planned, plan
+from longshift.context import SummaryCall, Window
 from longshift.contracts import Entry, RunResult
 from longshift.messages import ToolCall
 from longshift.repeats import count
@@ -56,6 +58,19 @@ def receive(state: RunState, turn: Turn, allowed: int, now: float) -> End | None
     elif reported == 0 and (turn.message.content.strip() or turn.message.calls):
         state.note("the endpoint reported 0 output tokens beside text or calls")
     return None
+
+
+def summarized(state: RunState, call: SummaryCall, turn: Turn, number: int, now: float) -> None:
+    """Put what a summary call brought in the place of what it tells of. It is no message of the transcript. What leaves
+    the window leaves it also where the summary cannot be used, with a bare marker."""
+    reply = turn.reply
+    found = context.summarized(call, turn.message, reply.weight, number, state.limits.context_bytes)
+    if isinstance(found, Window):
+        state.window = found
+        return
+    state.window = call.after
+    state.decide(now, "summary_refused", number=number, why=found)
+    state.note("a summary could not be used: older exchanges left the context without one")
 
 
 def wrap_up(state: RunState, turn: Turn, limit: Status, number: int) -> End:

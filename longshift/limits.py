@@ -44,7 +44,7 @@ class Limits(BaseModel):
     seconds: Seconds = 60
     """Seconds of wall time since the run started."""
     context_bytes: Positive = 32_768
-    """Bytes of the JSON of transcript and tool schemas, UTF-8."""
+    """Bytes of the JSON of the messages sent and of the tool schemas, UTF-8."""
     output_tokens: Positive = 1024
     """Output tokens in one turn."""
     total_output_tokens: Positive = 4096

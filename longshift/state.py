@@ -4,13 +4,15 @@ The functions of admission, turns and batches read it; the methods here are the 
 Nothing here un-does a counter.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from longshift.agent import ContextPolicy
 from longshift.chain import Head, extend
+from longshift.context import Excerpt, Window
 from longshift.contracts import Decision, Entry, RunSpec, StateView
 from longshift.limits import Limits
 from longshift.memory import KEPT, MAX_HANDED, Memory, Seen, id_key
@@ -62,6 +64,8 @@ class RunState(BaseModel):
     """Bytes of the messages' canonical JSON, without what joins them."""
     schemas_bytes: int = 2
     """Bytes of the JSON of the tool schemas."""
+    window: Window | None = None
+    """What of the transcript is sent; None: all of it, however much."""
     entries: list[Entry] = Field(default_factory=list)
     """Messages of the transcript that the journal's chain does not hold yet."""
     decisions: list[Decision] = Field(default_factory=list)
@@ -118,14 +122,28 @@ class RunState(BaseModel):
         return self.started_at + self.limits.seconds
 
     @property
-    def context_bytes(self) -> int:
-        """Bytes of the JSON list of the transcript and the JSON list of the tool schemas."""
-        return 2 + self.transcript_bytes + max(0, self.head.length - 1) + self.schemas_bytes
+    def excerpt(self) -> Excerpt | None:
+        """What of the transcript is sent, where it is not all of it."""
+        return self.window.excerpt() if self.window is not None and self.window.left.messages else None
 
-    def context_bytes_with(self, messages: list[Weight]) -> int:
-        """The same with further messages appended."""
-        joined = self.head.length + len(messages)
-        return 2 + self.transcript_bytes + sum(m.bytes for m in messages) + max(0, joined - 1) + self.schemas_bytes
+    def follow(self, policy: ContextPolicy) -> None:
+        """Follow the agent's policy for a transcript that outgrows the context. Before the first message."""
+        self.window = None if policy == "stop" else Window(summarize=policy == "summarize")
+
+    @property
+    def context_bytes(self) -> int:
+        """Bytes of the JSON list of the messages that a model is sent and the JSON list of the tool schemas."""
+        return self.context_bytes_with([])
+
+    def context_bytes_with(self, messages: Sequence[Weight], window: Window | None = None) -> int:
+        """The same with further messages appended, in `window` instead of the one that stands."""
+        window = window or self.window
+        count, size = self.head.length, self.transcript_bytes
+        if window is not None:
+            sent = window.sent(self.run_id)
+            count, size = sent.messages, sent.bytes
+        joined = max(0, count + len(messages) - 1)
+        return 2 + size + sum(message.bytes for message in messages) + joined + self.schemas_bytes
 
     def seconds_left(self, now: float) -> float:
         """Seconds until the deadline; negative when it passed."""
@@ -161,14 +179,24 @@ class RunState(BaseModel):
 
     def append_recorded(self, recorded: Recorded, entry: Entry) -> None:
         """Append a message whose body an activity put into the journal, where `entry` says it is."""
-        self._append(recorded.weight, entry)
+        self._append(recorded.message, recorded.weight, entry)
 
     def append_message(self, message: Message) -> None:
         """Append a message that the workflow made."""
-        self._append(weigh(message), Entry(message=message))
+        self._append(message, weigh(message), Entry(message=message))
 
-    def _append(self, weight: Weight, entry: Entry) -> None:
+    def take_in(self, messages: Iterable[Message], window: Window | None) -> None:
+        """Append what goes before a model call, users' messages that waited among it, and send from now on what stands
+        in `window`."""
+        self.window = window
+        self.tells.clear()
+        for message in messages:
+            self.append_message(message)
+
+    def _append(self, message: Message, weight: Weight, entry: Entry) -> None:
         self.head = extend(self.head, weight)
+        if self.window is not None:
+            self.window = self.window.appended(message, weight, self.head)
         self.transcript_bytes += weight.bytes
         self.entries.append(entry)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
+from longshift.context import Excerpt
 from longshift.contracts import CallModel
 from longshift.funds import NEVER_SENT
 from longshift.jsontext import canonical
@@ -66,6 +67,7 @@ _SETTLE_SENT = (
         MODEL_CALLS.c.run_id == bindparam("run"),
         MODEL_CALLS.c.number == bindparam("call"),
         MODEL_CALLS.c.context_digest == bindparam("context"),
+        MODEL_CALLS.c.excerpt.is_not_distinct_from(bindparam("sent")),
         MODEL_CALLS.c.state == "sent",
     )
     .returning(MODEL_CALLS.c.fund, MODEL_CALLS.c.reserved)
@@ -90,7 +92,7 @@ def begin_model_call(
     run = lock_run(connection, request.run_id)
     standing = connection.execute(_CALLS_FROM, {"run": run.run_id, "from_number": request.number}).all()
     own = standing[0] if standing and standing[0].number == request.number else None
-    if own is not None and (own.context_length, own.context_digest) == (request.head.length, request.head.digest):
+    if own is not None and _is_the_same(request, own):
         return _outcome(connection, request, own, now), None  # this request was carried out already
     if own is not None and _is_older(request, sender, own):
         return Lost(_lost(request, "was given up before a worker entered it")), None
@@ -141,12 +143,18 @@ def fail_model_call(connection: Connection, request: CallModel, failure: ModelFa
     return _settle_sent(connection, request, _failed(failure, now), failure.cost, never_sent=never_sent)
 
 
+def _is_the_same(request: CallModel, standing: Row[Any]) -> bool:
+    head = (standing.context_length, standing.context_digest)
+    excerpt = None if standing.excerpt is None else Excerpt.model_validate_json(standing.excerpt)
+    return head == (request.head.length, request.head.digest) and excerpt == request.excerpt
+
+
 def _is_older(request: CallModel, sender: str, standing: Row[Any]) -> bool:
-    """Whether a request was made before the one that stands under its number: a fund did not pay for it, the run waited
-    and went on, and now a suspended worker wakes up with it. In one run of the workflow the transcript only grows; a
-    reset makes another run of it, and its request goes the other way, however long."""
+    """Whether another request was made before the one that stands under its number: a fund did not pay for it, the run
+    waited and went on, and now a suspended worker wakes up with it. In one run of the workflow the transcript only
+    grows; a reset makes another run of it, and its request goes the other way, however long."""
     same_run = sender.partition("/")[0] == standing.sender.partition("/")[0]
-    return same_run and request.head.length < int(standing.context_length)
+    return same_run and request.head.length <= int(standing.context_length)
 
 
 def _outcome(connection: Connection, request: CallModel, row: Row[Any], now: float) -> Found:
@@ -181,6 +189,7 @@ def _row(request: CallModel, sender: str, now: float) -> dict[str, Any]:
         "number": request.number,
         "context_length": request.head.length,
         "context_digest": request.head.digest,
+        "excerpt": _text(request.excerpt),
         "tools": request.tools,
         "allowed": request.output_tokens,
         "estimate": request.estimate,
@@ -188,6 +197,10 @@ def _row(request: CallModel, sender: str, now: float) -> dict[str, Any]:
         "sender": sender,
         "started_at": now,
     }
+
+
+def _text(excerpt: Excerpt | None) -> str | None:
+    return None if excerpt is None else canonical(excerpt.model_dump(mode="json"))
 
 
 def _failed(failure: ModelFailure, now: float) -> dict[str, Any]:
@@ -208,7 +221,8 @@ def _settle_sent(
 ) -> bool:
     """Enter an outcome, and settle with the fund where the cost is known; else it goes on holding what it holds."""
     where = {"run": request.run_id, "call": request.number}
-    row = connection.execute(_SETTLE_SENT, where | {"context": request.head.digest} | values).one_or_none()
+    same = {"context": request.head.digest, "sent": _text(request.excerpt)}
+    row = connection.execute(_SETTLE_SENT, where | same | values).one_or_none()
     if row is None:
         return False
     if row.fund is not None and (cost is not None or never_sent):

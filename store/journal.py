@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from longshift.chain import Head
+from longshift.context import Excerpt
 from longshift.contracts import CallModel, CloseRun, RunSpec, RunTool
 from longshift.funds import Fund
 from longshift.memory import Memory
@@ -90,8 +91,12 @@ class Journal:
         self._specs.move_to_end(run_id)
         return self._specs[run_id]
 
-    async def transcript(self, run_id: str, head: Head) -> list[Message]:
-        """The whole messages up to `head`, every one proved by the chain that ends there."""
+    async def transcript(self, run_id: str, head: Head, excerpt: Excerpt | None = None) -> list[Message]:
+        """The whole messages up to `head`, every one proved by the chain that ends there; or what `excerpt` says is
+        sent of them. Only that is read then: a transcript that outgrew its context may be of any length."""
+        if excerpt is not None:
+            self._transcripts.drop(run_id)
+            return await self._database.read(lambda c: transcripts.read_excerpt(c, run_id, head, excerpt))
         known = self._transcripts.latest(run_id, head)
         if known.head != head:
             known = await self._database.read(lambda c: transcripts.read_transcript(c, run_id, known, head))

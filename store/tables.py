@@ -108,6 +108,8 @@ class ModelCallRow(SQLModel, table=True):
     context_length: int
     """Messages sent, by reference: the chain up to here."""
     context_digest: str = Field(sa_type=Words)
+    excerpt: str | None = Field(default=None, sa_type=Words)
+    """JSON of the longshift.context.Excerpt that says what of them was sent; None: all of them."""
     tools: bool
     """Whether tools were offered."""
     allowed: int = Field(sa_type=Amount)

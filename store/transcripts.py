@@ -9,7 +9,8 @@ from sqlalchemy import Connection, and_, bindparam, func, select
 
 from longshift import jsontext
 from longshift.chain import Head, extend
-from longshift.messages import Message, Weight
+from longshift.context import Excerpt, Summary, compose
+from longshift.messages import AssistantMessage, Message, Weight
 from store.confirming import Confirmed
 from store.errors import JournalMismatch
 from store.tables import MESSAGES, MODEL_CALLS, RUNS, TOOL_CALLS
@@ -44,6 +45,10 @@ _ROWS = (
         MESSAGES.c.number < bindparam("stop"),
     )
     .order_by(MESSAGES.c.number)
+)
+_LINK = select(MESSAGES.c.digest).where(MESSAGES.c.run_id == bindparam("run"), MESSAGES.c.number == bindparam("before"))
+_REPLY = select(MODEL_CALLS.c.body).where(
+    MODEL_CALLS.c.run_id == bindparam("run"), MODEL_CALLS.c.number == bindparam("call")
 )
 _EVERY_MESSAGE = 2**31 - 1
 """A `stop` that no run reaches."""
@@ -89,19 +94,54 @@ def read_transcript(connection: Connection, run_id: str, known: Transcript, head
 
     Raises JournalMismatch where the links of the stored bodies do not end at `head`.
     """
-    before, texts = known.head, []
-    for row in connection.execute(_ROWS, {"run": run_id, "start": before.length, "stop": head.length}):
+    try:
+        return _grown(known, _proved(connection, run_id, known.head, head), head)
+    except JournalMismatch:
+        if known is EMPTY:
+            raise
+        return read_transcript(connection, run_id, EMPTY, head)
+
+
+def read_excerpt(connection: Connection, run_id: str, head: Head, excerpt: Excerpt) -> list[Message]:
+    """What a model call is sent of the transcript up to `head`: its beginning, proved by the link after it, the rest,
+    proved by `head`, and what stands in between.
+
+    Raises JournalMismatch where one of them is not what the workflow says.
+    """
+    opening = _proved(connection, run_id, Head(), excerpt.kept)
+    start = Head()
+    if excerpt.start:
+        link = connection.execute(_LINK, {"run": run_id, "before": excerpt.start - 1}).scalar_one_or_none()
+        start = Head(length=excerpt.start, digest=link or "")
+    rest = _proved(connection, run_id, start, head)
+    summary = "" if excerpt.summary is None else _summary(connection, run_id, excerpt.summary)
+    opened, followed = ([_MESSAGE.validate_json(text) for text in texts] for texts in (opening, rest))
+    return compose(run_id, excerpt, opened, followed, summary)
+
+
+def _proved(connection: Connection, run_id: str, start: Head, head: Head) -> list[str]:
+    """The texts of the messages between two links."""
+    before, texts = start, []
+    for row in connection.execute(_ROWS, {"run": run_id, "start": start.length, "stop": head.length}):
         if row.number == before.length and row.body is not None:
             texts.append(row.body)
             before = _after(before, row.body)
-    if before != head and known is not EMPTY:
-        return read_transcript(connection, run_id, EMPTY, head)
     if before != head:
         raise JournalMismatch(
             f"run {run_id!r}: the journal's messages do not end at message {head.length - 1} as the workflow says; "
             "audit the run to find the first row that differs"
         )
-    return _grown(known, texts, head)
+    return texts
+
+
+def _summary(connection: Connection, run_id: str, summary: Summary) -> str:
+    """The text of a summary."""
+    body = connection.execute(_REPLY, {"run": run_id, "call": summary.call}).scalar_one_or_none()
+    if body is None or jsontext.sha256(body) != summary.sha256:
+        raise JournalMismatch(
+            f"run {run_id!r}: the summary that model call {summary.call} wrote is not what the workflow was told"
+        )
+    return AssistantMessage.model_validate_json(body).content
 
 
 def read_messages(connection: Connection, run_id: str) -> list[StoredMessage]:

@@ -27,7 +27,7 @@ from pydantic import (
 
 from endpoints.config import EndpointConfig
 from longshift import jsontext
-from longshift.agent import MalformedCalls, UnknownOutcome, UnknownTool
+from longshift.agent import ContextPolicy, MalformedCalls, UnknownOutcome, UnknownTool
 from longshift.funds import FundName
 from longshift.limits import Limits
 from toolsets.mcp.config import McpServerConfig, ServerName
@@ -136,6 +136,9 @@ class DeclaredAgent(Section):
     """What a call of a tool that does not exist is: an error observation, or the end of the run."""
     unknown_outcome: UnknownOutcome = "ask"
     """What becomes of an effect that may have happened: a person is asked, the model is told, or the run ends."""
+    context: ContextPolicy = "stop"
+    """What becomes of a run whose transcript outgrows `context_bytes`: it ends, or its oldest exchanges are left out of
+    what is sent, with or without a summary in their place."""
     malformed_calls: MalformedCalls = "fail"
     """What arguments that are no JSON object make of a turn: a failed model call, or an error observation."""
     fund: FundName | None = None

@@ -128,6 +128,7 @@ class AgentRun(EffectRuns, ModelRuns):
         self._spec = opened.spec
         state.limits = self._with_early_limits(opened.spec.agent.limits)
         state.schemas_bytes = schemas_bytes(opened.spec.agent.tools)
+        state.follow(opened.spec.agent.context)
         state.notes.extend(opened.spec.notes)
         for recorded in opened.opening:
             state.append_recorded(recorded, Entry())
@@ -147,13 +148,12 @@ class AgentRun(EffectRuns, ModelRuns):
         if isinstance(allowance, End):
             return allowance
         roll()
-        state.tells.clear()
-        for message in allowance.appending:
-            state.append_message(message)
-        state.wrapped_up = allowance.wrap_up is not None
+        if allowance.summary is None:
+            state.take_in(allowance.appending, allowance.window)
+            state.wrapped_up = allowance.wrap_up is not None
         estimate = state.limits.estimate
         number = state.begin_model_call()
-        self._enter(f"model call {number}")
+        self._enter(f"model call {number}{', a summary' if allowance.summary else ''}")
         reply = await self._call_model(spec, number, allowance, estimate)
         if isinstance(reply, End):
             return reply
@@ -166,6 +166,9 @@ class AgentRun(EffectRuns, ModelRuns):
         refused = judgement.receive(state, reply, allowance.output_tokens, self._now())
         if refused:
             return refused
+        if allowance.summary:
+            judgement.summarized(state, allowance.summary, reply, number, self._now())
+            return None
         if allowance.wrap_up:
             return judgement.wrap_up(state, reply, allowance.wrap_up, number)
         verdict: Answer | Batch | End = await self._admitted(

@@ -127,8 +127,14 @@ def start_call_model(request: CallModel, spec: RunSpec, seconds: float, dispatch
         heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
         retry_policy=ONCE,
         cancellation_type=ActivityCancellationType.TRY_CANCEL,
-        summary=f"model call {request.number}{'' if request.tools else ', wrap-up'}{', again' if dispatch else ''}",
+        summary=f"model call {request.number}{_purpose(request)}{', again' if dispatch else ''}",
     )
+
+
+def _purpose(request: CallModel) -> str:
+    if request.asks_for_summary:
+        return ", summary"
+    return "" if request.tools else ", wrap-up"
 
 
 def start_run_tool(request: RunTool, planned: Planned, spec: RunSpec, seconds: float) -> ActivityHandle[RanTool]:

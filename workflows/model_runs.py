@@ -26,7 +26,7 @@ class ModelRuns(Waiting):
     ) -> Turn | ModelFailure | End:
         """Hand out one admitted call. It is handed out again, under the same number, where its worker was lost, since
         the journal knows whether it was sent and answered, and where the journal was away before it was sent."""
-        state = self._state
+        state, summary = self._state, allowance.summary
         request = CallModel(
             run_id=state.run_id,
             number=number,
@@ -36,8 +36,9 @@ class ModelRuns(Waiting):
             decisions=tuple(state.decisions),
             output_tokens=allowance.output_tokens,
             estimate=estimate,
-            context_bytes=state.context_bytes if spec.fund else 0,
-            tools=allowance.wrap_up is None,
+            context_bytes=(summary.bytes if summary else state.context_bytes) if spec.fund else 0,
+            tools=allowance.wrap_up is None and summary is None,
+            excerpt=summary.excerpt if summary else state.excerpt,
             forgotten=state.forgotten or None,
             resets=state.resets if state.forgot else None,
         )
