@@ -1,15 +1,18 @@
-"""What the journal holds of a run: its messages, and each tool call whole."""
+"""What the journal holds of a run: its messages, what each model call was sent, and each tool call whole."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import JsonValue
 
 from client.ending import JOURNAL_REMEDY, open_journal, shown
 from client.errors import NoJournal, Refused
 from client.inert import inert, short
+from longshift.chain import Head
+from longshift.context import Excerpt
 from longshift.messages import AssistantMessage, Message, ToolCall, ToolMessage, arguments_digest
+from longshift.tools import ToolSpec
 
 if TYPE_CHECKING:
     from store.journal import Journal
@@ -59,6 +62,22 @@ class RecordedCall:
     """The model was given a cut observation."""
 
 
+@dataclass(frozen=True)
+class SentCall:
+    """What one model call was sent."""
+
+    run_id: str
+    model_call: int
+    purpose: Literal["turn", "summary", "wrap-up"]
+    state: str
+    """sent (no outcome is recorded yet), answered or failed."""
+    output_tokens: int
+    """Output tokens it was allowed."""
+    tools: Sequence[ToolSpec]
+    """The tools offered."""
+    messages: Sequence[Message]
+
+
 async def messages(journal_url: str, run_id: str) -> list[Message]:
     """The messages of a run that its workflow confirmed.
 
@@ -69,6 +88,35 @@ async def messages(journal_url: str, run_id: str) -> list[Message]:
     if not stored:
         raise _holds_nothing(journal_url, run_id)
     return [one.message for one in stored]
+
+
+async def sent(journal_url: str, run_id: str, number: int) -> SentCall:
+    """What one model call of a run was sent, proved by the run's chain.
+
+    Raises:
+        Refused: the run made no such model call; the text says how many it made.
+        NoJournal: as `messages`, and where a message is not what was sent.
+    """
+    async with open_journal(journal_url) as journal:
+        if await journal.run(run_id) is None:
+            raise _holds_nothing(journal_url, run_id)
+        rows = {row.number: row for row in await journal.model_calls(run_id)}
+        if number not in rows:
+            made = f"its model calls are {min(rows)} to {max(rows)}" if rows else "it made none yet"
+            raise Refused(f"there is no model call {number} in run {run_id}; {made}")
+        row = rows[number]
+        excerpt = None if row.excerpt is None else Excerpt.model_validate_json(row.excerpt)
+        head = Head(length=row.context_length, digest=row.context_digest)
+        without_tools: Literal["summary", "wrap-up"] = "summary" if excerpt and excerpt.until else "wrap-up"
+        return SentCall(
+            run_id=run_id,
+            model_call=number,
+            purpose="turn" if row.tools else without_tools,
+            state=row.state,
+            output_tokens=row.allowed,
+            tools=(await journal.spec(run_id)).agent.tools if row.tools else (),
+            messages=await journal.transcript(run_id, head, excerpt),
+        )
 
 
 async def tool_call(journal_url: str, run_id: str, call_id: str) -> RecordedCall:

@@ -21,7 +21,7 @@ from client.answers import Answered
 from client.ending import ending, is_cut, with_journal
 from client.errors import AlreadyStarted, NoJournal, Refused, rpc_border
 from client.inert import inert, short
-from client.recorded import RecordedCall
+from client.recorded import RecordedCall, SentCall
 from client.snapshots import Listed, Snapshot, describe, listed, snapshot
 from client.story import StoryLine
 from longshift import contracts, inbox
@@ -45,7 +45,7 @@ DETAILS_CHARACTERS = 4000
 
 Recorded = TypeVar("Recorded")
 
-__all__ = ["Answered", "Applied", "Listed", "RecordedCall", "Shifts", "Snapshot", "Told"]
+__all__ = ["Answered", "Applied", "Listed", "RecordedCall", "SentCall", "Shifts", "Snapshot", "Told"]
 
 
 @dataclass(frozen=True)
@@ -248,6 +248,15 @@ class Shifts:
         Raises NoJournal when the journal cannot be read or holds nothing of the run.
         """
         return await self._recorded(run_id, recorded.messages(self._journal_url, run_id))
+
+    async def sent(self, run_id: str, model_call: int) -> SentCall:
+        """What one model call of a run was sent, exactly.
+
+        Raises:
+            Refused: the run made no such model call.
+            NoJournal: as `transcript`.
+        """
+        return await self._recorded(run_id, recorded.sent(self._journal_url, run_id, model_call))
 
     async def tool_call(self, run_id: str, call_id: str) -> RecordedCall:
         """One tool call of a run as the journal holds it, its observation uncut.

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from client.answers import commands
 from client.inert import inert, short
-from client.shifts import Listed, RecordedCall, Snapshot
+from client.shifts import Listed, RecordedCall, SentCall, Snapshot
 from client.story import StoryLine
 from longshift.contracts import RunResult
 from longshift.jsontext import canonical
@@ -243,6 +243,25 @@ def asked(run: Listed) -> dict[str, JsonValue]:
         "goal": run.goal,
         "question": question.model_dump(mode="json") if question else None,
         "commands": [*commands(run.run_id, question)] if question else [],
+    }
+
+
+def model_call(call: SentCall) -> None:
+    """What one model call was sent."""
+    purpose = "" if call.purpose == "turn" else f", {call.purpose}"
+    tools = ", ".join(tool.name for tool in call.tools) or "none"
+    click.echo(f"model call {call.model_call}{purpose}: {call.state}, at most {call.output_tokens} output tokens")
+    click.echo(inert(f"tools: {tools}"))
+    transcript(call.messages)
+
+
+def model_call_document(call: SentCall) -> dict[str, Any]:
+    """The same, as `--json` prints it."""
+    told = {"name", "description", "parameters"}
+    return {
+        **vars(call),
+        "tools": [tool.model_dump(mode="json", include=told) for tool in call.tools],
+        "messages": [message.model_dump(mode="json") for message in call.messages],
     }
 
 

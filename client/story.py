@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from client.inert import inert, short
 from longshift import contracts, inbox, jsontext, observations
+from longshift.context import Excerpt
 from longshift.contracts import (
     CalledModel,
     CallModel,
@@ -113,6 +114,8 @@ class Story:
         self._scheduled: dict[int, Happening] = {}
         """Activities under way, by the number of the event that scheduled them."""
         self._waiting = False
+        self._sent: Excerpt | None = None
+        """What the latest model call was sent, where it was not the whole transcript."""
         self._detail = ""
         """The memo's latest word on how the run stands or ended."""
         self._tellers: Mapping[str, Callable[[Happening], Lines]] = {
@@ -209,11 +212,24 @@ class Story:
         if happening.name == contracts.CALL_MODEL:
             request = _read(CallModel, happening.values)
             yield from _undispatched(request.entries if request is not None and not again else ())
-            wrap_up = ", a wrap-up" if request is not None and not request.tools else ""
-            yield "model", f"{_subject(happening)} {'was handed out again' if again else 'began'}{wrap_up}"
+            how = self._how(request) if request is not None else ""
+            yield "model", f"{_subject(happening)} {'was handed out again' if again else 'began'}{how}"
         if happening.name == contracts.SETTLE_EFFECT and (asked := _read(SettleEffect, happening.values)):
             what = "finding out what came of it" if asked.resolution is None else "entering what a person says of it"
             yield "tool", f"{_subject(happening)}: {what}"
+
+    def _how(self, request: CallModel) -> str:
+        """What is worth saying of how a model call is sent: also that the window has moved, the first time."""
+        if request.asks_for_summary:
+            return ", a summary of what is to leave the context"
+        wrap_up = "" if request.tools else ", a wrap-up"
+        excerpt = request.excerpt
+        if excerpt is None or excerpt == self._sent:
+            return wrap_up
+        self._sent = excerpt
+        count = f"{excerpt.exchanges} earlier exchange{'' if excerpt.exchanges == 1 else 's'} left out"
+        told = f", told by the summary of model call {excerpt.summary.call}" if excerpt.summary else ""
+        return f"{wrap_up}; {count}{told}"
 
     def _activity_started(self, happening: Happening) -> Lines:
         if happening.about in self._scheduled:
@@ -233,7 +249,7 @@ class Story:
             for note in spec.notes:
                 yield "note", short(note)
         if asked.name == contracts.CALL_MODEL and (called := _read(CalledModel, happening.values)):
-            yield "turn", f"{_subject(asked)}: {_turn(called)}"
+            yield "turn", f"{_subject(asked)}: {_turn(asked, called)}"
         if asked.name == contracts.SETTLE_EFFECT and (settled := _read(SettledEffect, happening.values)):
             yield "tool", f"{_subject(asked)}: {_settled(settled)}"
         if asked.name == contracts.RUN_TOOL and (ran := _read(RanTool, happening.values)):
@@ -322,10 +338,11 @@ def _subject(asked: Happening) -> str:
     return {contracts.OPEN_RUN: "opening the run", contracts.CLOSE_RUN: "recording the end"}.get(asked.name, asked.name)
 
 
-def _turn(called: CalledModel) -> str:
-    turn = called.turn
+def _turn(asked: Happening, called: CalledModel) -> str:
+    turn, request = called.turn, _read(CallModel, asked.values)
     calls, text = turn.message.calls, short(turn.message.content)
-    what = _count(calls, "call") if calls else "answer" if text else "neither text nor calls"
+    answer = "summary" if request is not None and request.asks_for_summary else "answer"
+    what = _count(calls, "call") if calls else answer if text else "neither text nor calls"
     tokens = turn.usage.output_tokens
     used = f"{tokens} tokens" if tokens is not None else "tokens not reported"
     said = f": {text}" if text else ""

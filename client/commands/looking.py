@@ -95,19 +95,26 @@ def result_command(config: Path | None, run_id: str, wait: bool, as_json: bool) 
 @click.command("transcript")
 @run_argument
 @click.option("--call", "call_id", metavar="ID", help="Print this one tool call instead, its observation uncut.")
+@click.option("--as-sent", metavar="CALL", type=click.IntRange(min=1), help="Print what this model call was sent.")
 @json_option
 @click.pass_obj
-def transcript_command(config: Path | None, run_id: str, call_id: str | None, as_json: bool) -> None:
+def transcript_command(
+    config: Path | None, run_id: str, call_id: str | None, as_sent: int | None, as_json: bool
+) -> None:
     """Print the messages of the shift RUN, from the journal; with --call one tool call, whole.
 
-    What a model was given cut, with a marker, is whole here.
+    What a model was given cut, with a marker, is whole here. With --as-sent it is what one model call was sent,
+    exactly: without what had left the context, and with the marker or the summary that stood in its place.
 
     \b
     Examples:
       longshift transcript shop-20300101-090000-1f2e
       longshift transcript shop-20300101-090000-1f2e --json
       longshift transcript shop-20300101-090000-1f2e --call call-7
+      longshift transcript shop-20300101-090000-1f2e --as-sent 12
     """
+    if call_id is not None and as_sent is not None:
+        raise BadInput(["--call and --as-sent show different things; give one of them"])
     with Session(config) as session:
         if call_id is not None:
             call = session.do(session.shifts.tool_call(run_id, call_id))
@@ -115,6 +122,13 @@ def transcript_command(config: Path | None, run_id: str, call_id: str | None, as
                 show.document(vars(call))
             else:
                 show.tool_call(call)
+            return
+        if as_sent is not None:
+            sent = session.do(session.shifts.sent(run_id, as_sent))
+            if as_json:
+                show.document(show.model_call_document(sent))
+            else:
+                show.model_call(sent)
             return
         messages = session.do(session.shifts.transcript(run_id))
     if as_json:
