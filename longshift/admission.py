@@ -6,7 +6,6 @@ judgement.py. All of them are plain functions of the state and a clock that is h
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from longshift.context import SummaryCall, Window, fitting, summary_call
 from longshift.limits import cents
@@ -143,7 +142,7 @@ def _fitting(state: RunState, appending: Sequence[Weight]) -> Window | None:
     """What is to be sent, by the agent's policy."""
     if state.window is None:
         return None
-    return fitting(state.window, partial(state.context_bytes_with, appending), state.limits.context_bytes)
+    return fitting(state.window, appending, state.context_bytes_with, state.limits.context_bytes)
 
 
 def _summary(state: RunState, appending: Sequence[Weight]) -> SummaryCall | None:
@@ -160,8 +159,8 @@ def _summary(state: RunState, appending: Sequence[Weight]) -> SummaryCall | None
         or state.exposure + (1 + further) * limits.estimate > limits.budget
     ):
         return None
-    measure = partial(state.context_bytes_with, appending)
-    return summary_call(window, measure, limits.context_bytes, _tokens_allowed(state))
+    measure, allowed = state.context_bytes_with, _tokens_allowed(state)
+    return summary_call(window, appending, measure, limits.context_bytes, allowed)
 
 
 def _limit_reached(state: RunState, appending: Sequence[Weight], window: Window | None) -> End | None:

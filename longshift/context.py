@@ -139,51 +139,54 @@ class SummaryCall:
     excerpt: Excerpt
     """What it is sent."""
     bytes: int
-    """How much that is, at most."""
+    """How much that is, with the tool schemas."""
     after: Window
     """The window without what is summarized, as it is where the summary cannot be used."""
 
 
-Measure = Callable[[Window], int]
-"""Bytes that the next call would need in a window, with whatever is sent beside it."""
+Measure = Callable[[Sequence[Weight], Window], int]
+"""Bytes that a model call needs with some messages appended to what stands in a window."""
 
 
-def fitting(window: Window, measure: Measure, limit: int) -> Window:
+def fitting(window: Window, appending: Sequence[Weight], measure: Measure, limit: int) -> Window:
     """`window` where it fits, else the one with the fewest exchanges left out that takes at most TARGET of the limit.
     Where none is so small: nothing but the latest exchange, and without the summary too where that would not fit."""
-    if measure(window) <= limit:
+    if measure(appending, window) <= limit:
         return window
     smaller = window
     for parts in range(1, len(window.parts)):
         smaller = window.without(parts)
-        if measure(smaller) <= limit * TARGET:
+        if measure(appending, smaller) <= limit * TARGET:
             return smaller
-    return smaller if measure(smaller) <= limit or smaller.summary is None else smaller.told_by(None)
+    return smaller if measure(appending, smaller) <= limit or smaller.summary is None else smaller.told_by(None)
 
 
-def summary_call(window: Window, measure: Measure, limit: int, allowed: int) -> SummaryCall | None:
+def summary_call(
+    window: Window, appending: Sequence[Weight], measure: Measure, limit: int, allowed: int
+) -> SummaryCall | None:
     """The call that has the oldest exchanges summarized: as few as bring what is sent to TARGET of the limit, and no
     more than it can be sent at once, since what is left over is summarized by a further call. None where there is none.
 
     Args:
+        appending: what waits for the call after it.
         allowed: output tokens that the call is allowed.
     """
     characters = min(int(limit * ASKED_SHARE), CHARACTERS_PER_TOKEN * allowed)
     expected = Summary(call=0, sha256="", exchanges=0, bytes=characters)
     latest = window.without(len(window.parts) - 1).told_by(expected)
-    if measure(latest) > limit:
+    if measure(appending, latest) > limit:
         return None
-    asking = weigh(UserMessage(content=instruction(characters))).bytes + 1
+    asking = [weigh(UserMessage(content=instruction(characters)))]
     found = None
     for parts in range(1, len(window.parts)):
-        size = measure(window.model_copy(update={"parts": window.parts[:parts]})) + asking
+        size = measure(asking, window.model_copy(update={"parts": window.parts[:parts]}))
         if size > limit:
             break
         after = window.without(parts)
         until = after.kept.length + after.left.messages
         excerpt = window.excerpt().model_copy(update={"until": until, "characters": characters})
         found = SummaryCall(excerpt, size, after)
-        if measure(after.told_by(expected)) <= limit * TARGET:
+        if measure(appending, after.told_by(expected)) <= limit * TARGET:
             break
     return found
 

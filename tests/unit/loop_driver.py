@@ -14,6 +14,7 @@ from longshift.admission import Allowance, End, Hold
 from longshift.agent import AgentSpec, schemas_bytes
 from longshift.batches import Planned
 from longshift.chain import Head, extend
+from longshift.context import compose
 from longshift.contracts import Entry, RunResult
 from longshift.inbox import apply_stop, read_limits, read_stop, read_tell
 from longshift.judgement import Batch
@@ -63,6 +64,7 @@ class Driver:
         self.now = START
         self.state = RunState(run_id=RUN_ID, started_at=START, limits=self.agent.limits)
         self.state.schemas_bytes = schemas_bytes(self.agent.tools)
+        self.state.follow(self.agent.context)
         self.transcript: list[Message] = []
         self.dispatched: list[ToolCall] = []
         """Calls whose handler ran, in order."""
@@ -70,6 +72,10 @@ class Driver:
         """Call ids of each portion."""
         self.offered: list[Allowance] = []
         """What each model call was allowed."""
+        self.sent: list[list[Message]] = []
+        """What each model call was sent."""
+        self.summaries: dict[int, str] = {}
+        """The text of each summary, by the number of the call that brought it."""
         self.overcharged = 0
         """Micro-USD by which settled costs passed their estimates."""
         self._observed: dict[tuple[int, int], ToolMessage] = {}
@@ -124,13 +130,15 @@ class Driver:
         if isinstance(allowance, End):
             return allowance
         state = self.state
-        state.tells.clear()
-        for message in allowance.appending:
-            self._append(message)
-        state.wrapped_up = allowance.wrap_up is not None
+        if allowance.summary is None:
+            state.take_in((), allowance.window)
+            for message in allowance.appending:
+                self._append(message)
+            state.wrapped_up = allowance.wrap_up is not None
         estimate = state.limits.estimate
         number = state.begin_model_call()
         self.offered.append(allowance)
+        self.sent.append(self._sent(allowance))
         reply = self._call_model(allowance)
         if isinstance(reply, End):
             return reply
@@ -141,6 +149,10 @@ class Driver:
         refused = judgement.receive(state, reply, allowance.output_tokens, self.now)
         if refused:
             return refused
+        if allowance.summary:
+            self.summaries[number] = reply.message.content
+            judgement.summarized(state, allowance.summary, reply, number, self.now)
+            return None
         before = state.head
         if allowance.wrap_up:
             end = judgement.wrap_up(state, reply, allowance.wrap_up, number)
@@ -157,6 +169,15 @@ class Driver:
         if isinstance(verdict, Batch):
             return self._run_batch(verdict.planned, number)
         return judgement.answered(self.state, verdict, number)
+
+    def _sent(self, allowance: Allowance) -> list[Message]:
+        """What the activity sends, from the transcript."""
+        excerpt = allowance.summary.excerpt if allowance.summary else self.state.excerpt
+        if excerpt is None:
+            return list(self.transcript)
+        opening, rest = self.transcript[: excerpt.kept.length], self.transcript[excerpt.start :]
+        summary = self.summaries[excerpt.summary.call] if excerpt.summary else ""
+        return compose(RUN_ID, excerpt, opening, rest, summary)
 
     def _call_model(self, allowance: Allowance) -> Turn | ModelFailure | End:
         self.hook(self, "model")
