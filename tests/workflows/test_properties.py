@@ -27,7 +27,7 @@ from endpoints.base import Reply, Request
 from endpoints.config import ReplayConfig
 from longshift import Agent, ToolContext, ToolFatal, ToolOutcomeUnknown, ToolRefused, contracts, tool, validate_episode
 from longshift.agent import UnknownOutcome
-from longshift.contracts import RanTool, RunInput, RunTool, StateView
+from longshift.contracts import RanTool, RunInput, RunTool
 from longshift.effects import MAX_AGAIN
 from longshift.messages import AssistantMessage, ToolCall, ToolMessage
 from longshift.observations import kind_of
@@ -65,6 +65,7 @@ class Live:
         self.operations: defaultdict[str, list[str]] = defaultdict(list)
         """The operation ids under which each handler ran, by call id."""
         self.stopped = False
+        self._paused = False
         self._fired: set[tuple[str, str]] = set()
         self._handle: Handle
 
@@ -76,11 +77,12 @@ class Live:
             contracts.WORKFLOW, given, id=run_id, task_queue=queue, result_type=contracts.RunResult
         )
         async with asyncio.timeout(60):
-            while (await self._handle.describe()).status is WorkflowExecutionStatus.RUNNING:
-                view: StateView = await self._handle.query(contracts.STATE, result_type=StateView)
-                if view.status == "WAITING" and view.question and not self.stopped:
-                    await self._asked(view.question)
-                elif "paused" in (view.waiting_for or "") and not view.question:
+            while (seen := await self._handle.describe()).status is WorkflowExecutionStatus.RUNNING:
+                memo = await seen.memo()
+                if memo.get("status") == "WAITING" and "question" in memo and not self.stopped:
+                    await self._asked(Question.model_validate(memo["question"]))
+                elif self._paused and memo.get("status") == "WAITING" and memo["detail"].startswith("paused"):
+                    self._paused = False  # once for each pause: a second one could undo the next
                     await self._send(contracts.RESUME)
                 await asyncio.sleep(0.01)  # what a server holds can only be asked for
         return self._handle
@@ -94,6 +96,7 @@ class Live:
             self.stopped = True
             await self._send(contracts.STOP, {"mode": "now" if action == "stop now" else "graceful"})
         elif action == "pause":
+            self._paused = True
             await self._send(contracts.PAUSE)
         elif action:
             await self._send(contracts.SET_LIMITS, {"tool_calls": LIMIT[action]})
