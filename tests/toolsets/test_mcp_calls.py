@@ -250,29 +250,26 @@ async def test_a_list_without_an_end_and_an_allowed_tool_that_cannot_be_offered_
         await server.close()
 
 
-async def test_a_program_gets_the_variables_that_are_named_and_nothing_else_of_ours(tmp_path: Path) -> None:
+async def test_a_program_gets_the_variables_that_are_named_and_nothing_else_of_ours(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     script = "import os, sys; sys.stderr.write(' '.join(sorted(os.environ)))"
-    environ = {**ENVIRON, "OTHER": "x"}
-    seen: list[str] = []
     config = McpServerConfig(
-        command=sys.executable, args=("-c", script), allow=("*",), env_from=("MCP_KEY",), env={"PLAIN": "1"}
+        command=sys.executable,
+        args=("-c", script),
+        allow=("*",),
+        env_from=("MCP_KEY",),
+        env={"PLAIN": "1"},
+        timeout_seconds=PATIENCE,
     )
-    server = McpServer("house", config, environ)
-    handler = logging.Handler()
-    handler.emit = lambda record: seen.extend(record.getMessage().split()[1:])  # type: ignore[method-assign]
-    logger = logging.getLogger("longshift.mcp")
-    logger.addHandler(handler)
-    level, logger.level = logger.level, logging.INFO
-    try:
-        with pytest.raises(ServerAway):
-            await server.offered()
-        await server.close()
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
+    server = McpServer("house", config, {**ENVIRON, "OTHER": "x"})
+    with caplog.at_level(logging.INFO, "longshift.mcp"), pytest.raises(ServerAway):
+        await server.offered()
+    await server.close()
 
+    seen = {name for record in caplog.records for name in record.getMessage().removeprefix("house: ").split()}
     minimal = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LC_CTYPE"}
-    assert {"MCP_KEY", "PLAIN"} <= set(seen) <= {"MCP_KEY", "PLAIN"} | minimal
+    assert {"MCP_KEY", "PLAIN"} <= seen <= {"MCP_KEY", "PLAIN"} | minimal
 
 
 WORKER = """
