@@ -35,6 +35,39 @@ async def test_a_completion_that_was_lost_is_found_in_the_ledger(client: Client,
     assert supplier.orders == [f"{handle.id}/1/0/c1"]
 
 
+async def test_the_work_of_an_effect_whose_completion_was_lost_counts_once(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    """What the journal says that the handler took is part of the time that the workflow saw go by."""
+
+    @tool(timeout_seconds=5)
+    async def place(sku: str) -> str:
+        """Order one, slowly."""
+        await asyncio.sleep(0.3)
+        return sku
+
+    agent = Agent(name="buyer", system="Buy.", endpoint="scripted", tools=(place,))
+    async with losing(client, queue, journal_url, agent, Script(*ONE_EFFECT), {("c1", 0): "after"}):
+        handle = await begun(client, queue)
+        end = await ended(handle)
+    task = began = over = 0.0  # when the latest workflow task began, the one that scheduled the effect, and the one
+    failed = False  # that learned that it brought nothing
+    async for event in handle.fetch_history_events():
+        if event.HasField("workflow_task_started_event_attributes"):
+            task = event.event_time.ToNanoseconds() / 1e9
+            over = over or (task if failed else 0.0)
+        elif event.activity_task_scheduled_event_attributes.activity_id == "tool-1.0":
+            began, failed = task, False
+        elif event.HasField("activity_task_failed_event_attributes"):
+            failed = True
+    journal = await Journal.open(journal_url)
+    models = [row.milliseconds or 0 for row in await journal.model_calls(handle.id)]
+    (effect,) = [row.milliseconds or 0 for row in await journal.tool_calls(handle.id)]
+    await journal.close()
+    assert 300 <= effect <= (over - began) * 1000
+    assert end.working_seconds * 1000 == pytest.approx((over - began) * 1000 + sum(models), abs=2)
+
+
 async def test_a_dispatch_that_never_began_is_fenced_and_made_afresh(
     client: Client, queue: str, journal_url: str
 ) -> None:
