@@ -82,6 +82,22 @@ async def test_an_error_of_the_protocol_becomes_an_observation_with_its_text(
     assert f"declined with {code}" in observation["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    ("name", "expected", "says"),
+    [
+        ("house__ask", "exception", "Cannot send 'elicitation/create'"),
+        ("house__ask_first", "refused", "it asks for a person's input, which a run cannot give"),
+    ],
+)
+async def test_a_tool_that_asks_for_a_persons_input_gets_none(
+    house: House, name: str, expected: str, says: str
+) -> None:
+    observation = await house.call(name)
+
+    assert kind(observation) == expected
+    assert says in observation["error"]["message"]
+
+
 async def test_a_key_that_the_server_repeats_is_hidden_in_results_errors_and_the_log(
     house: House, caplog: pytest.LogCaptureFixture
 ) -> None:
