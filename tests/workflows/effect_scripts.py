@@ -302,3 +302,24 @@ def scripts(draw: st.DrawFn) -> Script:
         events,
         draw(st.booleans()),
     )
+
+
+EDGES = [
+    Script(((Step("c1.0", "place", dispatches=("before",)),),), events={("lost", "c1.0"): "stop"}),
+    Script(((Step("c1.0", "post", ("unknown",), (None, "no tool", "before", "no journal")), Step("c1.1", "look")),)),
+    Script(
+        (
+            (
+                Step("c1.0", "look"),
+                Step("c1.1", "mend", ("unknown", "dropped", "ok")),
+                Step("c1.2", "buy", approved=False),
+            ),
+        ),
+        events={("tool", "c1.0"): "pause", ("approval", "c1.2"): "pause"},
+    ),
+    Script(
+        ((Step("c1.0", "place", ("unknown",), resolved="did_not_happen"),), (Step("c2.0", "place", ("dropped",)),)),
+        events={("outcome", "c1.0"): "pause", ("outcome", "c2.0"): "stop now"},
+    ),
+]
+"""Runs that rarely come by chance."""

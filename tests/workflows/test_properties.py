@@ -1,6 +1,6 @@
 """Random runs with effects through the real workflow, activities and ledger, held against a model of the rules.
 
-Forty runs, always the same; `--hypothesis-profile long` tries more than a thousand new ones.
+Some thirty runs, always the same; `--hypothesis-profile long` tries more than a thousand new ones.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import pytest
 import pytest_asyncio
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, example, given, note, settings
 from hypothesis import strategies as st
 from temporalio import activity
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowUpdateFailedError
@@ -34,7 +34,7 @@ from longshift.questions import Question
 from longshift.tools import ToolTransient
 from longshift.turns import Usage
 from store.journal import Journal
-from tests.workflows.effect_scripts import APPROVED, IDEMPOTENT, LIMIT, Action, Script, Step, expected, scripts
+from tests.workflows.effect_scripts import APPROVED, EDGES, IDEMPOTENT, LIMIT, Action, Script, Step, expected, scripts
 from tests.workflows.raw_runs import Handle, ended, started
 from tests.workflows.running import HEARTBEAT_SECONDS, working
 from tests.workflows.suppliers import answer, lost
@@ -225,13 +225,14 @@ SIDE_BY_SIDE = 4
 
 
 @settings(
-    max_examples=300 if LONG else 10,
+    max_examples=300 if LONG else 8,
     derandomize=not LONG,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
+@example(together=EDGES)
 @given(together=st.lists(scripts(), min_size=SIDE_BY_SIDE, max_size=SIDE_BY_SIDE))
-@pytest.mark.timeout(7200 if LONG else 120)
+@pytest.mark.timeout(7200 if LONG else 300)
 async def test_every_run_ends_as_the_rules_say_and_makes_no_effect_more_often_than_it_may(
     place: Place, together: list[Script]
 ) -> None:
