@@ -12,13 +12,13 @@ from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.client import Client
 
 from longshift import Agent, ToolOutcomeUnknown, contracts, tool
-from longshift.contracts import RunTool
+from longshift.contracts import RunInput, RunTool
 from longshift.messages import ToolMessage
 from longshift.observations import ok, read
 from longshift.status import Status
 from store.journal import Journal
 from store.tool_calls import Observed
-from tests.workflows.raw_runs import Handle, ended, until
+from tests.workflows.raw_runs import Handle, ended, started, until, until_waiting
 from tests.workflows.running import Script, call, decisions
 from tests.workflows.suppliers import ONE_EFFECT, Supplier, answer, asked, begun, concluded, losing, observations
 
@@ -106,6 +106,30 @@ async def test_an_effect_that_may_have_happened_is_never_said_to_be_unavailable(
         end = await ended(handle)
     assert (end.status, end.tool_calls, end.unknown_calls) == (Status.COMPLETED, 1, ())
     assert [body["value"] for body in await observations(journal_url, handle.id)] == ["on the bill"]
+
+
+async def test_a_read_that_became_an_effect_meanwhile_is_said_to_have_happened_perhaps(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    """The run recorded a read; the tool of the worker that goes on with it is an effect, and is treated as one."""
+
+    @tool(name="place", kind="read")
+    def look(sku: str) -> str:
+        """Look for one."""
+        return sku
+
+    supplier, before = Supplier(ToolOutcomeUnknown("no reply")), Supplier().agent()
+    model = Script(*ONE_EFFECT)
+    async with losing(client, queue, journal_url, before.model_copy(update={"tools": (look,)}), model, {}):
+        handle = await started(client, queue, RunInput(agent="buyer", task="Order."), start_signal=contracts.PAUSE)
+        await until_waiting(handle, "paused")
+    async with losing(client, queue, journal_url, supplier.agent(), model, {}):
+        await handle.signal(contracts.RESUME)
+        end = await ended(handle)
+    assert (end.status, len(supplier.orders)) == (Status.COMPLETED, 1)
+    (body,) = await observations(journal_url, handle.id)
+    text = "place may or may not have happened: no reply"
+    assert body["error"] == {"kind": "outcome_unknown", "message": text}
 
 
 async def test_an_effect_of_which_no_worker_has_the_tool_is_unavailable(
