@@ -114,8 +114,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="longshift-bench-") as folder:
             try:
                 asyncio.run(_Run(given, results).measure(Path(folder)))
-            except KeyboardInterrupt:
-                _progress("interrupted; the table holds what was measured")
+            except (KeyboardInterrupt, Exception) as error:
+                _progress(f"ended by {error!r}; the table holds what was measured")
     sys.stdout.write("\n".join(table.lines(results)) + "\n")
     if given.write:
         document.write(results)

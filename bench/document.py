@@ -18,10 +18,11 @@ BEGIN, END = "<!-- figures: written by `python -m bench --write` -->", "<!-- end
 
 def write(results: Results) -> None:
     """Fill the page's marked place, and draw the plot where there are shifts to draw."""
-    page = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(filled(page, list(table.lines(results))), encoding="utf-8")
+    figures = list(table.lines(results))
     if results.shifts:
-        _draw(results)
+        draw(results, PLOT)
+        figures += ["", f"![Cost per step against step number]({PLOT.name})"]
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), figures), encoding="utf-8")
 
 
 def filled(page: str, figures: Sequence[str]) -> str:
@@ -33,10 +34,11 @@ def filled(page: str, figures: Sequence[str]) -> str:
     return "\n".join([f"{before}{begin}", "", *figures, "", f"{end}{after}"])
 
 
-def _draw(results: Results) -> None:
+def draw(results: Results, plot: Path) -> None:
+    """Draw cost per step against step number; needs the peers' environment."""
     names = {name: subject.told for name, subject in BY_NAME.items()}
     with tempfile.TemporaryDirectory() as folder:
         given = Path(folder) / "panels.json"
         given.write_text(json.dumps(panels(results.shifts, names)), encoding="utf-8")
-        command = [str(PEERS_PYTHON), "-m", "bench.peers.plot", str(given), str(PLOT)]
+        command = [str(PEERS_PYTHON), "-m", "bench.peers.plot", str(given), str(plot)]
         subprocess.run(command, cwd=CHECKOUT, check=True)

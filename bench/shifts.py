@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import re
+import shutil
 import time
 from asyncio import Future
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.exceptions import TemporalError
 from temporalio.service import RPCError
 from temporalio.worker import Replayer
 
@@ -63,9 +65,6 @@ async def measure_shifts(
         rounds: how often each is measured.
         cap: seconds that a shift may take.
         tell: gets each sample as its shift ends.
-
-    Raises:
-        RuntimeError: a worker does not work.
     """
     failed: dict[str, int] = {}
     for round_ in range(1, rounds + 1):
@@ -78,12 +77,19 @@ async def measure_shifts(
                 if sample.failure:
                     failed[subject.name] = steps
                 tell(sample)
+                shutil.rmtree(own)  # gigabytes, some of them
 
 
 async def measure_shift(folder: Path, subject: Subject, steps: int, round_: int, cap: float) -> Sample:
-    """Measure one shift; a shift that fails is a sample too. Raises RuntimeError where the worker does not work."""
+    """Measure one shift. One that fails is a sample too, and so is a worker that does not work: others go on."""
     measure = _on_temporal if subject.model_call else _alone
-    return await measure(folder, subject, steps, round_, cap)
+    try:
+        return await measure(folder, subject, steps, round_, cap)
+    except (RuntimeError, TimeoutError, TemporalError) as error:
+        nothing = Sample(
+            subject=subject.name, steps=steps, round=round_, wall=0, cpu=0, peak=0, stored=0, began=[], gauges=[]
+        )
+        return nothing.model_copy(update={"failure": _short(f"{type(error).__name__}: {error}")})
 
 
 @contextlib.asynccontextmanager
