@@ -1,31 +1,71 @@
-"""`python -m bench`: measure, and print the table."""
+"""`python -m bench`: measure, and print the table as Markdown."""
 
 import argparse
 import asyncio
-import json
-import os
-import platform
-import subprocess
 import sys
 import tempfile
-from dataclasses import asdict
-from importlib.metadata import version
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from bench import table
+from bench import document, table
+from bench.crowds import measure_crowds, measure_paused
+from bench.environments import NotInstalled, install_peers, machine
+from bench.resumes import measure_resumes
+from bench.samples import Crowd, Results, Resume, Sample
 from bench.shifts import measure_shifts
 from bench.starts import measure_starts
+from bench.subjects import OURS, PEERS
 
-LENGTHS = (50, 200)
-"""Steps of the shifts that are compared."""
-LONG = 1000
-"""Steps of the shift of `--full`."""
+SCENARIOS = ("shifts", "crowds", "resumes", "paused", "starts")
 
 
-def _out(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+@dataclass(frozen=True)
+class _Run:
+    """One call of the command."""
+
+    given: argparse.Namespace
+    results: Results
+
+    async def measure(self, folder: Path) -> None:
+        """Everything that was asked for. What was measured before an error stays in the results."""
+        given, wanted = self.given, self.given.scenarios or SCENARIOS
+        if "shifts" in wanted:
+            subjects = (*OURS, *(PEERS if given.peers else ()))
+            await measure_shifts(folder, subjects, given.n, given.rounds, given.cap, self._sample)
+        if "crowds" in wanted:
+            await measure_crowds(folder, given.crowds, given.rounds, given.cap, self._crowd)
+        if "resumes" in wanted:
+            await measure_resumes(folder, given.rounds, self._resume)
+        if "paused" in wanted:
+            self.results.paused = await measure_paused(folder, max(given.crowds), given.cap)
+            self._keep(f"{self.results.paused.shifts} shifts wait")
+        if "starts" in wanted:
+            self.results.starts = await measure_starts(folder, _progress)
+            self._keep("starts are measured")
+
+    def _sample(self, sample: Sample) -> None:
+        self.results.shifts.append(sample)
+        wall, cpu = (f"{1000 * seconds / max(1, sample.reached):.1f} ms" for seconds in (sample.wall, sample.cpu))
+        ended = sample.failure or "well"
+        self._keep(f"{_of(sample, sample.steps)}: {wall} wall, {cpu} worker CPU a step, ended: {ended}")
+
+    def _crowd(self, crowd: Crowd) -> None:
+        self.results.crowds.append(crowd)
+        self._keep(f"{_of(crowd, crowd.steps)}: {crowd.shifts} shifts, {crowd.workers} workers, {crowd.wall:.1f} s")
+
+    def _resume(self, resume: Resume) -> None:
+        self.results.resumes.append(resume)
+        self._keep(f"{_of(resume, resume.steps)}: goes on after {resume.seconds:.1f} s")
+
+    def _keep(self, line: str) -> None:
+        """Tell what was measured, and keep it: a long run that is ended has its figures all the same."""
+        _progress(line)
+        if self.given.json:
+            self.given.json.write_text(self.results.model_dump_json(), encoding="utf-8")
+
+
+def _of(one: Sample | Crowd | Resume, steps: int) -> str:
+    return f"round {one.round}, {one.subject}, {steps} steps"
 
 
 def _progress(line: str) -> None:
@@ -33,43 +73,53 @@ def _progress(line: str) -> None:
     sys.stderr.flush()
 
 
-def _versions() -> dict[str, Any]:
-    temporal = [str(Path(sys.executable).parent / "temporal"), "--version"]
-    return {
-        "python": platform.python_version(),
-        "temporalio": version("temporalio"),
-        "temporal": subprocess.run(temporal, capture_output=True, text=True, check=True).stdout.strip(),
-        "pydantic": version("pydantic"),
-        "cpus": os.cpu_count(),
-        "load": os.getloadavg()[0],
-    }
+def _counts(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
 
 
-async def _main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Longshift against the floor.")
-    parser.add_argument("what", nargs="?", choices=["all", "shifts", "starts"], default="all")
-    parser.add_argument("--repetitions", type=int, default=5, metavar="N", help="rounds that count (default: 5)")
-    parser.add_argument("--full", action="store_true", help=f"also one shift of {LONG} steps of each")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the raw figures there")
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Longshift, and others beside it.")
+    parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=f"of {', '.join(SCENARIOS)} (default: all)")
+    parser.add_argument("--peers", action="store_true", help="also other systems; installs them in .bench-peers")
+    parser.add_argument("--n", type=_counts, default=[10, 50, 200], metavar="N,N", help="steps of the shifts")
+    parser.add_argument("--crowds", type=_counts, default=[50, 500], metavar="N,N", help="how many shifts at once")
+    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="how often each is measured (default: 3)")
+    parser.add_argument(
+        "--cap", type=float, default=900, metavar="SECONDS", help="for one shift or crowd (default: 900)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="keep the raw figures there, as they come")
+    parser.add_argument(
+        "--read", type=Path, metavar="FILE", help="measure nothing; make the table of these raw figures"
+    )
+    parser.add_argument("--write", action="store_true", help="also write table and plot into docs/")
     given = parser.parse_args()
-    raw: dict[str, Any] = {"versions": _versions()}
-    lines = [", ".join(f"{name} {value}" for name, value in raw["versions"].items()), ""]
-    with tempfile.TemporaryDirectory(prefix="longshift-bench-") as name:
-        folder = Path(name)
-        if given.what != "starts":
-            long = LONG if given.full else None
-            samples = await measure_shifts(folder, LENGTHS, given.repetitions, long, _progress)
-            raw["shifts"] = [asdict(sample) for sample in samples]
-            lines += table.shifts(samples)
-        if given.what != "shifts":
-            found = await measure_starts(folder, _progress)
-            raw["starts"] = asdict(found)
-            lines += table.starts(found)
-    for line in lines:
-        _out(line)
-    if given.json:
-        given.json.write_text(json.dumps(raw), encoding="utf-8")
+    unknown = [scenario for scenario in given.scenarios if scenario not in SCENARIOS]
+    if unknown:
+        parser.error(f"there is no scenario {unknown[0]}; there are {', '.join(SCENARIOS)}")
+    return given
+
+
+def main() -> None:
+    """Measure, or read what was measured, and print."""
+    given = _arguments()
+    try:
+        if given.peers or given.write:
+            install_peers()
+    except NotInstalled as error:
+        sys.exit(str(error))
+    if given.read:
+        results = Results.model_validate_json(given.read.read_text(encoding="utf-8"))
+    else:
+        results = Results(machine=machine(given.peers))
+        with tempfile.TemporaryDirectory(prefix="longshift-bench-") as folder:
+            try:
+                asyncio.run(_Run(given, results).measure(Path(folder)))
+            except (KeyboardInterrupt, Exception) as error:
+                _progress(f"ended by {error!r}; the table holds what was measured")
+    sys.stdout.write("\n".join(table.lines(results)) + "\n")
+    if given.write:
+        document.write(results)
 
 
 if __name__ == "__main__":
-    asyncio.run(_main())
+    main()

@@ -78,10 +78,11 @@ async def _main() -> int:
             for interrupted in ROUNDS:
                 outcomes = await _played(interrupted, given.runs)
                 found[interrupted] += outcomes
-                bad = [outcome.verdict for outcome in outcomes if outcome.verdict.problem]
-                sys.stderr.write(
-                    f"round {number}, {interrupted.__name__}: {len(outcomes)} runs, {len(bad)} bad {bad}\n"
-                )
+                hit = sum(outcome.hit for outcome in outcomes)
+                sys.stderr.write(f"round {number}, {interrupted.__name__}: {hit} of {len(outcomes)} runs hit\n")
+                for outcome in outcomes:
+                    if outcome.verdict.problem:
+                        sys.stderr.write(f"{outcome.verdict}\n")
     finally:  # also what Ctrl-C leaves
         sys.stdout.write("\n".join(_table(found)) + "\n")
     return int(any(outcome.verdict.problem for outcomes in found.values() for outcome in outcomes))

@@ -1,4 +1,5 @@
-"""Workers as processes of their own, so that what is measured of one is its own. CPU is read from /proc: Linux only."""
+"""Workers as processes of their own, so that what is measured of one is its own. What they use is read from
+/proc: Linux only."""
 
 import asyncio
 import os
@@ -24,8 +25,30 @@ def cpu_seconds(pid: int) -> float:
     return (int(after_name[11]) + int(after_name[12])) / TICKS  # utime and stime, the 14th and 15th of the line
 
 
-async def polled(client: Client, queue: str, child: Child) -> None:
-    """Wait until a worker polls `queue` for workflow tasks.
+def resident_bytes(pid: int) -> int:
+    """Memory of a process that is in RAM."""
+    return _status(pid, "VmRSS")
+
+
+def peak_bytes(pid: int) -> int:
+    """The most memory of a process that ever was in RAM."""
+    return _status(pid, "VmHWM")
+
+
+def _status(pid: int, field: str) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) * 1024
+    return 0  # an ended process has none
+
+
+def open_files(pid: int) -> int:
+    """File handles of a process, sockets and pipes too."""
+    return len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208 - the entries vanish while one looks at them
+
+
+async def polled(client: Client, queue: str, *children: Child) -> None:
+    """Wait until these workers poll `queue` for workflow tasks.
 
     Raises RuntimeError with the end of its log where it ends or does not.
     """
@@ -36,12 +59,13 @@ async def polled(client: Client, queue: str, child: Child) -> None:
     )
     try:
         async with asyncio.timeout(PATIENCE):
-            while not (await client.workflow_service.describe_task_queue(request)).pollers:
-                if child.code is not None:
-                    raise RuntimeError(f"a worker ended with code {child.code}:\n{child.last_lines()}")
+            while len((await client.workflow_service.describe_task_queue(request)).pollers) < len(children):
+                for child in children:
+                    if child.code is not None:
+                        raise RuntimeError(f"a worker ended with code {child.code}:\n{child.last_lines()}")
                 await asyncio.sleep(0.01)
     except TimeoutError:
-        raise RuntimeError(f"no worker polls {queue}:\n{child.last_lines()}") from None
+        raise RuntimeError(f"no worker polls {queue}:\n{children[0].last_lines()}") from None
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:

@@ -5,31 +5,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from temporalio.client import Client
 
 from bench.processes import environment, polled
+from bench.samples import Starts
 from worker.child import Child
 from worker.dev_server import DevServer
 
 HELPS, WORKERS, DEMOS = 15, 5, 3
 """How often each is started."""
-
-
-@dataclass(frozen=True)
-class Starts:
-    """Seconds of wall time, each measured one after the other."""
-
-    interpreter: Sequence[float]
-    """`python -c pass`."""
-    help: Sequence[float]
-    """`longshift --help`."""
-    worker: Sequence[float]
-    """From the start of `python -m worker` to the server's seeing it poll; the journal is new each time."""
-    demo: Sequence[float]
-    """`longshift demo`, from start to end."""
 
 
 async def measure_starts(folder: Path, tell: Callable[[str], None]) -> Starts:
@@ -47,7 +33,7 @@ async def measure_starts(folder: Path, tell: Callable[[str], None]) -> Starts:
     tell(f"a worker polls after {statistics.median(workers):.2f} s")
     demos = [_seconds([longshift, "demo"]) for _ in range(DEMOS)]
     tell(f"longshift demo: {statistics.median(demos):.1f} s")
-    return Starts(interpreter, help_, workers, demos)
+    return Starts(interpreter=interpreter, help=help_, worker=workers, demo=demos)
 
 
 def _seconds(command: Sequence[str]) -> float:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +38,7 @@ CRASH_HEARTBEAT_SECONDS = 2
 
 
 PATIENCE_SECONDS = 60
-"""Seconds for authored turns to be played; they take 1 to 6."""
+"""Seconds for authored turns to be played; they take 1 to 6, and up to 15 where orders are placed."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,10 @@ class Telling:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What came of the shift."""
+class Played:
+    """What came of a shift that was played, and where to look at it."""
 
     result: RunResult
-    evidence: Evidence
-    live: bool
     address: str
     """Of the Temporal server."""
     journal: str
@@ -74,25 +72,90 @@ class Outcome:
     page: str
     """Address of the run's page in the Temporal UI."""
 
+    def document(self) -> dict[str, Any]:
+        """The outcome as `--json` prints it: the result's keys, and the page."""
+        return self.result.document() | {"page": self.page}
+
+
+@dataclass(frozen=True)
+class Outcome(Played):
+    """What came of the opening shift."""
+
+    evidence: Evidence
+    live: bool
+
     @property
     def good(self) -> bool:
         """Completed, and proved where the turns were authored; what a live model drafts is its own affair."""
         return self.result.status is Status.COMPLETED and (self.live or self.evidence.verdict)
 
     def document(self) -> dict[str, Any]:
-        """The outcome as `--json` prints it: the result's keys, the drafts, the verdict, and the page."""
-        return self.result.document() | {
+        """The outcome as `--json` prints it, with the drafts and the verdict."""
+        return super().document() | {
             "drafts": list(self.evidence.drafts),
             "drafts_cents": self.evidence.total_cents,
             "evidence": self.evidence.verdict,
             "evidence_detail": self.evidence.sentence,
-            "page": self.page,
         }
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A server and a worker that are up, and a client of them."""
+
+    server: DevServer
+    worker: KeptWorker
+    client: Client
+    shifts: Shifts
+    journal: str
+    """URL of the journal."""
+
+    async def to_its_end(self, following: Coroutine[Any, Any, RunResult], seconds: float | None) -> RunResult:
+        """Wait for a shift's end.
+
+        Args:
+            following: follows it, and returns how it ended.
+            seconds: to wait at most; None: as long as it takes.
+
+        Raises WorkerFailed, with the end of the worker's log, where it does not end.
+        """
+        try:
+            return await asyncio.wait_for(self.worker.while_up(following), seconds)
+        except TimeoutError:
+            said = self.worker.said()
+            raise WorkerFailed(f"the shift has not ended; the end of the worker's log:\n{said}") from None
+
+    async def page(self, run_id: str) -> str:
+        """The run's page in the UI, which has one for each run of a chain: the latest."""
+        described = await self.client.get_workflow_handle(run_id).describe()
+        return f"{self.server.ui_url}/namespaces/default/workflows/{quote(run_id)}/{described.run_id}/history"
+
+
+@asynccontextmanager
+async def stage(note: Callable[[str], None], variables: Mapping[str, str]) -> AsyncIterator[Stage]:
+    """Have server, UI and worker up until the context is left; their folder is gone afterwards.
+
+    Args:
+        note: is told what happens to processes.
+        variables: the worker's configuration, beyond what is built in.
+
+    Raises ServerFailed, with the reason.
+    """
+    with tempfile.TemporaryDirectory(prefix="longshift-demo-") as name:
+        folder = Path(name)
+        async with DevServer(folder) as server:
+            note(f"server up at {server.address}, its UI at {server.ui_url}")
+            env = isolated(server, folder, variables)
+            async with KeptWorker(env, folder / "worker.log", grace_seconds=KILL_SECONDS, tell=note) as worker:
+                note(f"worker started, process {worker.pid}")
+                client, journal = await connect_to(server), journal_in(folder)
+                shifts = Shifts(client, Settings.model_fields["task_queue"].default, journal)
+                yield Stage(server, worker, client, shifts, journal)
 
 
 @asynccontextmanager
 async def played(telling: Telling, *, crash: bool = False, live: Live | None = None) -> AsyncIterator[Outcome]:
-    """Play the shift; server, UI and worker are up until the context is left, their folder is gone afterwards.
+    """Play the opening shift; server, UI and worker are up until the context is left.
 
     Args:
         telling: is told what happens.
@@ -102,31 +165,17 @@ async def played(telling: Telling, *, crash: bool = False, live: Live | None = N
     Raises:
         ServerFailed, WorkerFailed: with the reason.
     """
-    with tempfile.TemporaryDirectory(prefix="longshift-demo-") as name:
-        folder = Path(name)
-        async with DevServer(folder) as server:
-            telling.note(f"server up at {server.address}, its UI at {server.ui_url}")
-            env = isolated(server, folder, _variables(crash, live))
-            worker = KeptWorker(env, folder / "worker.log", grace_seconds=KILL_SECONDS, tell=telling.note)
-            async with worker:
-                telling.note(f"worker started, process {worker.pid}")
-                client = await connect_to(server)
-                shifts = Shifts(client, Settings.model_fields["task_queue"].default, journal_in(folder))
-                run_id = await shifts.start(_given(live))
-                if crash:
-                    killing = asyncio.create_task(_kill(client, run_id, worker, telling.note))
-                following = worker.while_up(_followed(shifts, run_id, telling.step))
-                try:
-                    result = await asyncio.wait_for(following, None if live else PATIENCE_SECONDS)
-                except TimeoutError:
-                    raise WorkerFailed(
-                        f"the shift has not ended; the end of the worker's log:\n{worker.said()}"
-                    ) from None
-                if crash:
-                    await killing
-                evidence = check_drafts(await shifts.transcript(run_id))
-                page = await _page(client, run_id, server)
-                yield Outcome(result, evidence, live is not None, server.address, journal_in(folder), page)
+    async with stage(telling.note, _variables(crash, live)) as up:
+        run_id = await up.shifts.start(_given(live))
+        if crash:
+            killing = asyncio.create_task(_kill(up.client, run_id, up.worker, telling.note))
+        following = _followed(up.shifts, run_id, telling.step)
+        result = await up.to_its_end(following, None if live else PATIENCE_SECONDS)
+        if crash:
+            await killing
+        evidence = check_drafts(await up.shifts.transcript(run_id))
+        page = await up.page(run_id)
+        yield Outcome(result, up.server.address, up.journal, page, evidence, live is not None)
 
 
 def _given(live: Live | None) -> RunInput:
@@ -171,12 +220,6 @@ async def _kill(client: Client, run_id: str, worker: KeptWorker, note: Callable[
                 and activity.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
             ):
                 note(f"kill -9 {worker.pid}: the worker dies in the middle of model call 2")
-                worker.kill()
+                await worker.kill()
                 return
         await asyncio.sleep(0.02)
-
-
-async def _page(client: Client, run_id: str, server: DevServer) -> str:
-    """The run's page in the UI, which has one for each run of a chain: the latest."""
-    described = await client.get_workflow_handle(run_id).describe()
-    return f"{server.ui_url}/namespaces/default/workflows/{quote(run_id)}/{described.run_id}/history"

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
@@ -145,9 +144,10 @@ class KeptWorker:
         """The end of its log."""
         return self._child.last_lines() if self._child else ""
 
-    def kill(self) -> None:
-        """End the worker as a crash would, with SIGKILL; it is started again."""
-        os.kill(self.pid, signal.SIGKILL)
+    async def kill(self) -> None:
+        """End the worker as a crash would, with SIGKILL; it is dead when this returns, and is started again."""
+        assert self._child is not None, "the worker is up only inside `async with`"
+        await self._child.kill()
 
     async def while_up(self, work: Coroutine[Any, Any, T]) -> T:
         """Do `work`.

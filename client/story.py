@@ -370,7 +370,7 @@ def _observed(message: Message) -> str:
 def _settled(settled: SettledEffect) -> str:
     if settled.ran is not None:
         return _observed(settled.ran.observation.message)
-    if settled.fence is not None:
+    if settled.fence is not None and settled.unknown is None:
         return "it was surely not run"
     return f"it may or may not have happened: {short(settled.unknown or 'nothing is known of it')}"
 

@@ -278,6 +278,8 @@ class AgentRun(EffectRuns, ModelRuns):
         if isinstance(cause, ApplicationError):
             kind = "unavailable"
             text = cause.message if cause.type in contracts.TELLABLE else f"{item.call.name} could not be run"
+            if cause.type == contracts.OUTCOME_UNKNOWN:  # a read when the run started, and an effect since
+                kind, text = "outcome_unknown", f"{item.call.name} may or may not have happened: {cause.message}"
         return refusal(item.call, kind, text[:500])
 
     async def _close(self, end: End) -> RunResult:

@@ -32,6 +32,8 @@ class _Tries:
     again: int = 0
     """Dispatched again because its tool is idempotent."""
     settled: int = 0
+    worked: int = 0
+    """Milliseconds that count as work for the latest one, which brought nothing."""
     away: int = 0
     """Not begun because the journal was away."""
 
@@ -51,9 +53,12 @@ class EffectRuns(Waiting):
             handle = calls.start_run_tool(request, item, spec, admission.working_left(state))
             await self._done_or_withdrawn(handle)
             try:
-                return self._worked_by(await handle)
+                ran = await handle
+                state.working_milliseconds += ran.milliseconds
+                return ran
             except ActivityError as error:
-                state.working_milliseconds += self._worked(error, began)
+                tries.worked = self._worked(error, began)
+                state.working_milliseconds += tries.worked
                 missed = missed_of(error)
             outcome = await self._after_miss(missed, spec, item, request, tries)
             if not isinstance(outcome, int):
@@ -84,7 +89,8 @@ class EffectRuns(Waiting):
         if isinstance(settled, End):
             return settled
         if settled.ran is not None:
-            return self._worked_by(settled.ran)
+            self._state.working_milliseconds += max(0, settled.ran.milliseconds - tries.worked)
+            return settled.ran
         fence = max(request.dispatch, settled.fence or 0)
         if settled.unknown is None:
             self._unknown = None
@@ -96,10 +102,6 @@ class EffectRuns(Waiting):
             return step
         tries.again += 1
         return fence
-
-    def _worked_by(self, ran: RanTool) -> RanTool:
-        self._state.working_milliseconds += ran.milliseconds
-        return ran
 
     async def _done_or_withdrawn(self, handle: workflow.ActivityHandle[RanTool]) -> None:
         """Wait for an effect. Where the run is to end meanwhile, one that no worker took is withdrawn; one at work is

@@ -10,7 +10,7 @@ from typing import Any
 import click
 from pydantic import ValidationError
 
-from client import demo, show
+from client import demo, demo_orders, show
 from client.commands.given import BadInput, fund_name, read_limits
 from client.commands.session import (
     COMPLETED,
@@ -102,30 +102,42 @@ def run_command(config: Path | None, /, run_id: str | None, as_json: bool, **giv
 @click.command("demo")
 @click.option("--keep", is_flag=True, help="Leave server, UI and worker up afterwards, until Ctrl-C.")
 @click.option("--crash", is_flag=True, help="Kill the worker with SIGKILL in the middle of the shift.")
+@click.option("--orders", is_flag=True, help="Order from a supplier instead, the worker killed in the middle of one.")
 @click.option("--live", is_flag=True, help="Use a real model instead of authored turns; needs --endpoint and --model.")
 @click.option("--endpoint", metavar="URL", help="Base URL of an OpenAI-compatible server.")
 @click.option("--model", metavar="NAME", help="The server's name for the model.")
 @json_option
-def demo_command(keep: bool, crash: bool, live: bool, endpoint: str | None, model: str | None, as_json: bool) -> int:
+def demo_command(
+    keep: bool, crash: bool, orders: bool, live: bool, endpoint: str | None, model: str | None, as_json: bool
+) -> int:
     """Run the opening shift of the ice-cream shop, on a server and a worker of its own.
 
     It looks at the stock and drafts two orders, 2600 cents in all; the shop's own check proves that from what the tools
     answered. With --live further settings of the endpoint come from LONGSHIFT_ENDPOINTS__LIVE__* variables.
 
+    With --orders it orders them from a real supplier: each order is approved, and the worker is killed with SIGKILL
+    once the supplier has taken the second, before its reply is out. The shift asks what came of that order, the answer
+    is looked up at the supplier, and both sides' orders are held against each other.
+
     \b
     Examples:
       longshift demo
       longshift demo --crash
+      longshift demo --orders
       longshift demo --keep
       longshift demo --live --endpoint http://127.0.0.1:11434/v1 --model qwen3
       LONGSHIFT_ENDPOINTS__LIVE__API_KEY_ENV=OPENAI_API_KEY longshift demo --live \\
           --endpoint https://api.openai.com/v1 --model gpt-5-mini
     """
+    besides = [name for name, given in (("--crash", crash), ("--live", live)) if orders and given]
+    if besides:
+        raise BadInput([f"{name}: does not go with --orders; leave out one of the two" for name in besides])
     model_server = _live(live, endpoint, model)
 
     async def play() -> int:
         telling = demo.Telling(show.note, functools.partial(show.step, err=as_json))
-        async with demo.played(telling, crash=crash, live=model_server) as outcome:
+        playing = demo_orders.ordered(telling) if orders else demo.played(telling, crash=crash, live=model_server)
+        async with playing as outcome:
             if as_json:
                 show.document(outcome.document())
             else:
@@ -223,12 +235,20 @@ def _live(live: bool, endpoint: str | None, model: str | None) -> demo.Live | No
     return demo.Live(config.url, config.model)
 
 
-def _tell(outcome: demo.Outcome) -> None:
+def _tell(outcome: demo.Outcome | demo_orders.Orders) -> None:
     """What came of the demonstration."""
     show.result(outcome.result)
-    for draft in outcome.evidence.drafts:
-        click.echo(f"{'draft':10}{inert(str(draft['sku']))} x {draft['quantity']}: {draft['total_cents']} cents")
-    click.echo(f"{'drafts':10}{outcome.evidence.total_cents} cents in all")
-    verdict = click.style("holds", fg="green") if outcome.evidence.verdict else click.style("fails", fg="red")
-    click.echo(f"{'evidence':10}{verdict}: {inert(outcome.evidence.sentence)}")
+    if isinstance(outcome, demo.Outcome):
+        for draft in outcome.evidence.drafts:
+            click.echo(f"{'draft':10}{inert(str(draft['sku']))} x {draft['quantity']}: {draft['total_cents']} cents")
+        click.echo(f"{'drafts':10}{outcome.evidence.total_cents} cents in all")
+        verdict, sentence = outcome.evidence.verdict, outcome.evidence.sentence
+    else:
+        for order in outcome.orders:
+            click.echo(f"{'supplier':10}{order.order}: {order.quantity} x {order.sku}, key {inert(str(order.key))}")
+        for asked in outcome.asked:
+            click.echo(f"{'shift':10}{inert(asked.in_shift or 'no order')}: {inert(asked.call_id)}")
+        verdict, sentence = outcome.verdict, outcome.sentence
+    shown = click.style("holds", fg="green") if verdict else click.style("fails", fg="red")
+    click.echo(f"{'evidence':10}{shown}: {inert(sentence)}")
     click.echo(f"{'page':10}{outcome.page}")

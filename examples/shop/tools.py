@@ -100,11 +100,15 @@ def _connected() -> http.client.HTTPConnection:
 
     Not urllib.request, which follows redirects and proxies, and does not say whether a request was sent.
     """
-    url = urlsplit(os.environ.get(SUPPLIER, ""))
-    if url.scheme not in ("http", "https") or not url.hostname:
+    try:
+        url = urlsplit(os.environ.get(SUPPLIER, ""))
+        host, port = url.hostname, url.port
+    except ValueError:  # a port or a host that can be none
+        host, port = None, None
+    if not host or url.scheme not in ("http", "https"):
         raise ToolFatal(f"the shop has no supplier; set {SUPPLIER} to its URL where the worker runs")
     kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
-    connection = kind(url.hostname, url.port, timeout=SUPPLIER_SECONDS)
+    connection = kind(host, port, timeout=SUPPLIER_SECONDS)
     try:
         connection.connect()
     except OSError as error:

@@ -3,11 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
-from examples.shop.tools import place_order
+from examples.shop import tools
 from longshift import Agent, ToolContext, tool
 
-ORDER_SECONDS = 5.0
-"""Seconds one order may take."""
+ORDER_SECONDS = 8.0
+"""Seconds one order may take: as long as the runs of a round need to come to their points, and no longer."""
+tools.SUPPLIER_SECONDS = ORDER_SECONDS
 
 
 def replied(context: ToolContext) -> None:
@@ -17,7 +18,7 @@ def replied(context: ToolContext) -> None:
 @tool(name="place_order", kind="effect", timeout_seconds=ORDER_SECONDS)
 def order(sku: str, quantity: int, context: ToolContext) -> dict[str, Any]:
     """Order one product from the supplier."""
-    placed: dict[str, Any] = place_order.handler(sku, quantity, context)
+    placed: dict[str, Any] = tools.place_order.handler(sku, quantity, context)
     replied(context)
     return placed
 

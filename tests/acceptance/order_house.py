@@ -147,8 +147,9 @@ class OrderHouse(House):
         return await self.worker(**{SUPPLIER: self.supplier.url})
 
     async def victim(self, **environment: str) -> Child:
-        """Start a worker whose runs stop at their points."""
-        return await self.process("tests.acceptance.kill_points", **{SUPPLIER: self.supplier.url}, **environment)
+        """Start a worker whose runs stop at their points. Each of them takes a place in it."""
+        given = {SUPPLIER: self.supplier.url, "LONGSHIFT_WORKER__MAX_CONCURRENT_ACTIVITIES": "1000"}
+        return await self.process("tests.acceptance.kill_points", **given, **environment)
 
     async def begin(self, points: Sequence[str], agents: Sequence[str], rounds: Sequence[int]) -> list[str]:
         """Start a run for each combination. Returns their ids, made of all three."""
@@ -160,8 +161,14 @@ class OrderHouse(House):
         return runs
 
     async def at_their_points(self, runs: Sequence[str]) -> None:
-        """Wait until every run stands at its point."""
-        await asyncio.gather(*(self.outside.came(run_id) for run_id in runs))
+        """Wait until every run stands at its point.
+
+        Raises TimeoutError, naming those that did not come.
+        """
+        came = await asyncio.gather(*(self.outside.came(run_id) for run_id in runs), return_exceptions=True)
+        missing = [run_id for run_id, error in zip(runs, came, strict=True) if error is not None]
+        if missing:
+            raise TimeoutError(f"did not come to their points: {', '.join(missing)}")
 
     async def still_at_their_points(self, runs: Sequence[str]) -> list[str]:
         """Those whose effect is in flight, as the server has it; or at the last point, is told of next."""

@@ -75,6 +75,36 @@ def test_a_worker_killed_in_the_middle_of_a_model_call_does_not_hurt_the_shift()
     assert document["working_seconds"] >= HELD_BACK_MS / 1000
 
 
+def test_a_demo_of_orders_loses_a_reply_asks_what_came_of_it_and_orders_nothing_twice(tmp_path: Path) -> None:
+    shown = longshift("demo", "--orders", env=clean_environment(TMPDIR=str(tmp_path)), cwd=tmp_path)
+
+    assert shown.code == 0, shown
+    found = re.search(r"^supplier  PO-1: 6 x SKU-VANILLA, key (.*)/2/0/order-v$", shown.out, re.MULTILINE)
+    assert found, shown
+    run_id = found[1]
+    assert f"supplier  PO-2: 4 x SKU-STRAWBERRY, key {run_id}/2/1/order-s\n" in shown.out
+    assert "shift     PO-1: order-v\nshift     PO-2: order-s\n" in shown.out
+    assert "evidence  holds: 2 orders at the supplier, 2 in the shift, none twice\n" in shown.out
+    happened = """--happened '{"order": "PO-2", "sku": "SKU-STRAWBERRY", "quantity": 4}'"""
+    assert re.findall("longshift (?:approve|resolve) .*", shown.err) == [
+        f"longshift approve {run_id} order-v",
+        f"longshift approve {run_id} order-s",
+        f"longshift resolve {run_id} order-s {happened}",
+    ]
+    assert "kill -9" in shown.err
+    order = 'place_order {"quantity":4,"sku":"SKU-STRAWBERRY"}'
+    assert f"{order}: its worker gives no sign of life any more" in shown.out
+    assert f"{order}: it may or may not have happened" in shown.out
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("other", [["--crash"], ["--live", "--endpoint", "http://127.0.0.1:9/v1", "--model", "m"]])
+def test_a_demo_of_orders_goes_with_no_other_kind(other: Sequence[str]) -> None:
+    longshift("demo", "--orders", *other, env=clean_environment()).refused(
+        f"{other[0]}: does not go with --orders; leave out one of the two"
+    )
+
+
 @contextmanager
 def chat_server(turns: Sequence[dict[str, Any]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """A server of chat completions: its base URL, and the requests that it got. It has no turn without a transcript

@@ -178,12 +178,20 @@ async def judge(handle: Handle, model: Script) -> None:
     await answered(handle, "c2", contracts.DENY, reason="too much")
 
 
-async def answered(handle: Handle, call_id: str, update: str, **fields: Any) -> None:
-    """Answer the question about a call, once the run asks it."""
-    await until_waiting(handle, call_id)
+async def pause_and_approve(handle: Handle, model: Script) -> None:
+    """Pause a run that asks, answer it, and only then let it go on: what it waits for changes twice."""
+    await until_waiting(handle, "approval")
+    await handle.signal(contracts.PAUSE)
+    await answered(handle, "paused", contracts.APPROVE)
+    await handle.signal(contracts.RESUME)
+
+
+async def answered(handle: Handle, waits_for: str, update: str, **fields: Any) -> None:
+    """Answer the run's question, once what it waits for names this."""
+    await until_waiting(handle, waits_for)
     question = (await handle.query(contracts.STATE, result_type=StateView)).question
-    digest = {"arguments_sha256": question.arguments_sha256}
-    await handle.execute_update(update, {"call_id": call_id, **digest, **fields})
+    asked = {"call_id": question.call_id, "arguments_sha256": question.arguments_sha256}
+    await handle.execute_update(update, {**asked, **fields})
 
 
 async def raise_fund(handle: Handle, model: Script) -> None:
@@ -234,6 +242,7 @@ SCENES: Mapping[str, Scene] = {
     "approved-and-denied": Scene(
         ([call("c1", "buy", text="a"), call("c2", "buy", text="b")], "Done."), judge, agent=caller
     ),
+    "approved-while-paused": Scene(([call("c1", "buy", text="a")], "Done."), pause_and_approve, agent=caller),
     "stopped-now-inside-an-effect": Scene(INSIDE, stop_inside),
     "fund-used-up": Scene(
         ([call("c1", "echo", text="a")], "Done."),

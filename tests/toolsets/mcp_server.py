@@ -19,8 +19,8 @@ import uvicorn
 from mcp import MCPError
 from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import ToolAnnotations
-from pydantic import Field
+from mcp.types import InputRequiredResult, ToolAnnotations
+from pydantic import BaseModel, Field
 
 folder = Path(sys.argv[1])
 server = MCPServer("house", version="1")
@@ -97,6 +97,24 @@ def picture() -> Image:
 def decline(code: int) -> str:
     """Answer with a JSON-RPC error."""
     raise MCPError(code, f"declined with {code}")
+
+
+class Agreed(BaseModel):
+    """What a person is asked for."""
+
+    really: bool
+
+
+@server.tool()
+async def ask(context: Context) -> str:
+    """Ask a person in the middle of an effect."""
+    return str(await context.elicit("Really?", Agreed))
+
+
+@server.tool()
+async def ask_first() -> InputRequiredResult:
+    """Ask a person in place of an answer."""
+    return InputRequiredResult(request_state="asked")
 
 
 @server.tool()

@@ -82,6 +82,22 @@ async def test_an_error_of_the_protocol_becomes_an_observation_with_its_text(
     assert f"declined with {code}" in observation["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    ("name", "expected", "says"),
+    [
+        ("house__ask", "exception", "Cannot send 'elicitation/create'"),
+        ("house__ask_first", "refused", "it asks for a person's input, which a run cannot give"),
+    ],
+)
+async def test_a_tool_that_asks_for_a_persons_input_gets_none(
+    house: House, name: str, expected: str, says: str
+) -> None:
+    observation = await house.call(name)
+
+    assert kind(observation) == expected
+    assert says in observation["error"]["message"]
+
+
 async def test_a_key_that_the_server_repeats_is_hidden_in_results_errors_and_the_log(
     house: House, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -219,7 +235,7 @@ async def test_only_what_is_allowed_is_offered_and_what_is_allowed_must_be_there
 
         config = McpServerConfig(**stdio(tmp_path), allow=("look", "nothing"), timeout_seconds=PATIENCE)
         unfit = McpServer("house", config, ENVIRON)
-        with pytest.raises(ServerUnfit, match="the server offers no tool nothing; its tools are change, decline, "):
+        with pytest.raises(ServerUnfit, match="the server offers no tool nothing; its tools are ask, ask_first, "):
             await unfit.offered()
         await unfit.close()
 
@@ -250,29 +266,26 @@ async def test_a_list_without_an_end_and_an_allowed_tool_that_cannot_be_offered_
         await server.close()
 
 
-async def test_a_program_gets_the_variables_that_are_named_and_nothing_else_of_ours(tmp_path: Path) -> None:
+async def test_a_program_gets_the_variables_that_are_named_and_nothing_else_of_ours(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     script = "import os, sys; sys.stderr.write(' '.join(sorted(os.environ)))"
-    environ = {**ENVIRON, "OTHER": "x"}
-    seen: list[str] = []
     config = McpServerConfig(
-        command=sys.executable, args=("-c", script), allow=("*",), env_from=("MCP_KEY",), env={"PLAIN": "1"}
+        command=sys.executable,
+        args=("-c", script),
+        allow=("*",),
+        env_from=("MCP_KEY",),
+        env={"PLAIN": "1"},
+        timeout_seconds=PATIENCE,
     )
-    server = McpServer("house", config, environ)
-    handler = logging.Handler()
-    handler.emit = lambda record: seen.extend(record.getMessage().split()[1:])  # type: ignore[method-assign]
-    logger = logging.getLogger("longshift.mcp")
-    logger.addHandler(handler)
-    level, logger.level = logger.level, logging.INFO
-    try:
-        with pytest.raises(ServerAway):
-            await server.offered()
-        await server.close()
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
+    server = McpServer("house", config, {**ENVIRON, "OTHER": "x"})
+    with caplog.at_level(logging.INFO, "longshift.mcp"), pytest.raises(ServerAway):
+        await server.offered()
+    await server.close()
 
+    seen = {name for record in caplog.records for name in record.getMessage().removeprefix("house: ").split()}
     minimal = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LC_CTYPE"}
-    assert {"MCP_KEY", "PLAIN"} <= set(seen) <= {"MCP_KEY", "PLAIN"} | minimal
+    assert {"MCP_KEY", "PLAIN"} <= seen <= {"MCP_KEY", "PLAIN"} | minimal
 
 
 WORKER = """

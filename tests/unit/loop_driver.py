@@ -7,18 +7,21 @@ test sends them. What is under test is the core alone, so the driver holds no ru
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 from typing import Any, Literal, TypeVar
 
-from longshift import Agent, admission, batches, judgement, observations, validate_episode
+from longshift import Agent, admission, answering, batches, effects, judgement, observations, validate_episode
 from longshift.admission import Allowance, End, Hold
 from longshift.agent import AgentSpec, schemas_bytes
 from longshift.batches import Planned
 from longshift.chain import Head, extend
 from longshift.context import compose
 from longshift.contracts import Entry, RunResult
+from longshift.effects import Again
 from longshift.inbox import apply_stop, read_limits, read_stop, read_tell
 from longshift.judgement import Batch
 from longshift.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, weigh
+from longshift.questions import PersonsAnswer, Question
 from longshift.recording import record
 from longshift.state import Answer, RunState
 from longshift.status import Status
@@ -43,6 +46,9 @@ class Ran:
 
 
 Handler = Callable[[ToolCall], Ran]
+Fate = Literal["ran", "unknown", "lost", "missing"]
+"""What becomes of a dispatch of an effect: its observation comes, at once or by the ledger; it began, and nobody knows
+what came of it; it surely never began; its worker has no such tool."""
 Moment = Literal["start", "model", "tool", "hold", "back-off"]
 Hook = Callable[["Driver", Moment], None]
 """Called where messages can arrive: before the first step, while a call is out, while the run waits."""
@@ -57,6 +63,8 @@ class Driver:
     handlers: Mapping[str, Handler] = field(default_factory=dict)
     opening: Sequence[Message] = (UserMessage(content="Begin."),)
     hook: Hook = lambda driver, moment: None
+    fates: Mapping[str, Sequence[Fate]] = field(default_factory=dict)
+    """What becomes of each dispatch of an effect, by its call's id; those after the last one run."""
     carry: bool = False
     """Each admission point reads the state back from its JSON, as continue-as-new does."""
 
@@ -82,6 +90,7 @@ class Driver:
         self._batch: Sequence[Planned] = ()
         self._done: set[str] = set()
         self._received = 0
+        self._unknown: str | None = None
         self._due = iter(self.turns)
         for message in self.opening:
             self._append(message)
@@ -114,6 +123,22 @@ class Driver:
             self.state.tells.append(text)
             self._received += 1
 
+    def approve(self, *args: Any) -> None:
+        """An approval arrives. Raises MessageRefused."""
+        self._answered(answering.read_approval(self.state, args, self.now))
+
+    def deny(self, *args: Any) -> None:
+        """A denial arrives. Raises MessageRefused."""
+        self._answered(answering.read_denial(self.state, args, self.now))
+
+    def resolve(self, *args: Any) -> None:
+        """A person's word on an unknown outcome arrives. Raises MessageRefused."""
+        self._answered(answering.read_resolution(self.state, args, self.now))
+
+    def _answered(self, answer: PersonsAnswer) -> None:
+        answering.apply(self.state, answer)
+        self._received += 1
+
     # What the workflow does.
 
     def run(self) -> RunResult:
@@ -123,7 +148,8 @@ class Driver:
         while end is None:
             end = self._step()
         unrun = [item.call.id for item in self._batch if item.call.id not in self._done]
-        return judgement.conclude(self.state, end, unrun)
+        unknown = [call_id for call_id in unrun if call_id == self._unknown]
+        return judgement.conclude(self.state, end, unrun, unknown)
 
     def _step(self) -> End | None:
         allowance: Allowance | End = self._admitted(lambda: admission.before_model_call(self.state, self.now))
@@ -203,15 +229,22 @@ class Driver:
     def _run_batch(self, planned: Sequence[Planned], number: int) -> End | None:
         self._batch, self._done = planned, set()
         for portion in batches.portions(planned):
-            count = len(portion)
+            first, count = portion[0], len(portion)
+            self.state.question = effects.approval_question(first, self.now)
             barred: End | None = self._admitted(
                 lambda count=count: admission.before_tool_call(self.state, self.now, count)  # type: ignore[misc]
             )
+            answer = self.state.take_answer()
             if barred:
                 return barred
             self.state.tool_calls += count
             self.ran_together.append([item.call.id for item in portion])
-            end = self._run_portion(portion, number)
+            if answer is not None and answer.kind == "denied":
+                end = self._take(effects.denied(first, answer), first, number)
+            elif first.alone:
+                end = self._take(self._run_effect(first), first, number)
+            else:
+                end = self._run_portion(portion, number)
             if end:
                 return end
         self._batch = ()
@@ -219,24 +252,73 @@ class Driver:
 
     def _run_portion(self, portion: Sequence[Planned], number: int) -> End | None:
         end: End | None = None
-        longest = 0
+        longest, missing = 0, False
         self.hook(self, "tool")
         for item in portion:
             ran = self._ran(item)
-            stopped = self._barred_in_flight(cut=False) if not item.observation and not item.alone else None
-            if stopped:
-                end = end or stopped
-                continue
-            longest = max(longest, ran.milliseconds)
-            message = ToolMessage(call_id=item.call.id, name=item.call.name, content=ran.content)
-            self._observed[number, item.position] = message
-            self._append(message, Entry(call=(number, item.position)))
-            self._done.add(item.call.id)
-            if ran.fatal:
-                end = end or End(Status.TOOL_FATAL, f"{item.call.name} says that nothing helps")
-        self.now += longest / 1000
-        self.state.working_milliseconds += longest
+            stopped = self._barred_in_flight(cut=False) if not item.observation else None
+            longest = max(longest, 0 if stopped else ran.milliseconds)
+            if not missing:
+                ended = self._take(stopped or ran, item, number)
+                end = end or ended
+                missing = stopped is not None
+        self._worked(longest)
         return end
+
+    def _run_effect(self, item: Planned) -> Ran | ToolMessage | End:
+        """Make an effect: each dispatch meets its fate; what is lost before it began is fenced and made afresh."""
+        again = 0
+        for fate in chain(self.fates.get(item.call.id, ()), repeat("ran")):
+            self.hook(self, "tool")
+            if fate == "ran":
+                ran = self._ran(item)
+                self._worked(ran.milliseconds)
+                return ran
+            if fate == "missing" and self._unknown != item.call.id:
+                return batches.refusal(item.call, "unavailable", "no worker can run it")
+            if fate == "unknown":
+                self._worked(self._ran(item).milliseconds)
+                self._unknown = item.call.id
+            if self._unknown == item.call.id:
+                step = effects.after_unknown(self.agent, item, "no reply", again, self.now)
+                if not isinstance(step, Again):
+                    return self._resolved(step, item) if isinstance(step, Question) else step
+                again += 1
+            barred = admission.barred(self.state, self.now)
+            if barred:
+                return barred
+        raise AssertionError("an effect has no last dispatch")
+
+    def _resolved(self, asked: Question, item: Planned) -> ToolMessage | End:
+        self.state.question = asked
+        barred: End | None = self._admitted(self._resolution_awaited)
+        answer = self.state.take_answer()
+        if barred:
+            return barred
+        assert answer is not None
+        content = effects.resolution(answer)
+        if content is None:
+            return effects.stopped_by_person(item, answer)
+        return ToolMessage(call_id=item.call.id, name=item.call.name, content=content)
+
+    def _resolution_awaited(self) -> End | Hold | None:
+        hold = admission.unanswered(self.state)
+        return hold and (admission.barred(self.state, self.now) or hold)
+
+    def _take(self, outcome: Ran | ToolMessage | End, item: Planned, number: int) -> End | None:
+        if isinstance(outcome, End):
+            return outcome
+        message = ToolMessage(call_id=item.call.id, name=item.call.name, content=outcome.content)
+        self._observed[number, item.position] = message
+        ran = isinstance(outcome, Ran)
+        self._append(message, Entry(call=(number, item.position)) if ran else None)
+        self._done.add(item.call.id)
+        fatal = isinstance(outcome, Ran) and outcome.fatal
+        return End(Status.TOOL_FATAL, f"{item.call.name} says that nothing helps") if fatal else None
+
+    def _worked(self, milliseconds: int) -> None:
+        self.now += milliseconds / 1000
+        self.state.working_milliseconds += milliseconds
 
     def _ran(self, item: Planned) -> Ran:
         if item.observation:

@@ -174,7 +174,9 @@ async def test_an_order_that_found_no_supplier_was_surely_not_placed(monkeypatch
     assert (failure["kind"], "nothing was ordered" in failure["message"]) == ("transient", True)
 
 
-@pytest.mark.parametrize("url", ["", "127.0.0.1:8750", "ftp://127.0.0.1", "http://"])
+@pytest.mark.parametrize(
+    "url", ["", "127.0.0.1:8750", "ftp://127.0.0.1", "http://", "http://127.0.0.1:99999", "http://[::"]
+)
 async def test_a_shop_without_a_supplier_says_which_variable_to_set(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv(SUPPLIER, url)
     failure: Any = (await call(place_order, VANILLA))["error"]

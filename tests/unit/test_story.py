@@ -151,7 +151,7 @@ RAN = RanTool(observation=record(ToolMessage(call_id="one", name="echo", content
         (None, SettledEffect(fence=1), ["finding out what came of it", "it was surely not run"]),
         (
             None,
-            SettledEffect(unknown="its worker died"),
+            SettledEffect(fence=0, unknown="its worker died"),
             ["finding out what came of it", "it may or may not have happened: its worker died"],
         ),
         ('{"ok":true,"value":"hi"}', SettledEffect(ran=RAN), ["entering what a person says of it", "ok"]),

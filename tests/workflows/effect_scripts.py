@@ -18,7 +18,8 @@ Action = Literal["stop", "stop now", "pause", "one call", "three calls"]
 LIMIT: Mapping[str, int] = {"one call": 1, "three calls": 3}
 Moment = tuple[str, str]
 """`model` and the number of a model call; `tool` and the id of a call whose handler is at work for the first time;
-`approval` or `outcome` and the id of a call that a person is asked about."""
+`lost` and the id of a call of which a dispatch is lost for the first time before a handler began; `approval` or
+`outcome` and the id of a call that a person is asked about."""
 Did = Literal["ok", "refuse", "raise", "fatal", "transient", "unknown", "dropped"]
 """What a handler does."""
 KINDS: Mapping[str, str] = {"ok": "ok", "refuse": "refused", "raise": "exception", "fatal": "fatal"} | {
@@ -60,6 +61,10 @@ class Step:
     def done(self, run: int) -> Did:
         """What the handler does when it runs for the so-manieth time, from 0."""
         return self.does[min(run, len(self.does) - 1)]
+
+    def point(self, dispatch: int) -> Point | None:
+        """What becomes of a dispatch, by its number from 0."""
+        return self.dispatches[dispatch] if dispatch < len(self.dispatches) else None
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,7 @@ def expected(script: Script) -> Expected:
 class _Model:
     def __init__(self, script: Script) -> None:
         self._script = script
+        self._events = dict(script.events)
         self._limit = script.tool_calls
         self._stopped = self._paused = False
         self._batch: tuple[Step, ...] = ()
@@ -169,8 +175,10 @@ class _Model:
         """The kind of its observation."""
         again = dispatch = 0
         while True:
-            point = step.dispatches[dispatch] if dispatch < len(step.dispatches) else None
+            point = step.point(dispatch)
             dispatch += 1
+            if point not in (None, "after"):
+                self._happens("lost", step.id)
             ran = self._end.runs.get(step.id, 0)
             if point in ("before", "no tool", "no journal") and not ran:
                 if point == "no tool":
@@ -203,12 +211,11 @@ class _Model:
         return "ok" if step.resolved == "happened" else "not_executed"
 
     def _runs(self, step: Step) -> Action | None:
-        before = self._end.runs.get(step.id, 0)
-        self._end.runs[step.id] = before + 1
-        return None if before else self._happens("tool", step.id)
+        self._end.runs[step.id] = self._end.runs.get(step.id, 0) + 1
+        return self._happens("tool", step.id)
 
     def _happens(self, *moment: str) -> Action | None:
-        action = self._script.events.get((moment[0], moment[1]))
+        action = self._events.pop((moment[0], moment[1]), None)
         self._stopped = self._stopped or action in ("stop", "stop now")
         self._paused = self._paused or action == "pause"
         self._limit = LIMIT.get(action or "", self._limit)
@@ -282,7 +289,7 @@ def scripts(draw: st.DrawFn) -> Script:
     )
     moments: list[Moment] = [("model", str(number)) for number in range(1, len(turns) + 2)]
     for step in (step for turn in turns for step in turn):
-        moments += [(kind, step.id) for kind in ("tool", "approval", "outcome")]
+        moments += [(kind, step.id) for kind in ("tool", "lost", "approval", "outcome")]
     events = draw(st.dictionaries(st.sampled_from(moments), st.sampled_from(ACTIONS), max_size=3))
     # A stop that breaks one of several reads off races with the end of the others.
     crowd = {("tool", step.id) for turn in turns for portion in portions(turn) for step in portion if len(portion) > 1}
@@ -295,3 +302,24 @@ def scripts(draw: st.DrawFn) -> Script:
         events,
         draw(st.booleans()),
     )
+
+
+EDGES = [
+    Script(((Step("c1.0", "place", dispatches=("before",)),),), events={("lost", "c1.0"): "stop"}),
+    Script(((Step("c1.0", "post", ("unknown",), (None, "no tool", "before", "no journal")), Step("c1.1", "look")),)),
+    Script(
+        (
+            (
+                Step("c1.0", "look"),
+                Step("c1.1", "mend", ("unknown", "dropped", "ok")),
+                Step("c1.2", "buy", approved=False),
+            ),
+        ),
+        events={("tool", "c1.0"): "pause", ("approval", "c1.2"): "pause"},
+    ),
+    Script(
+        ((Step("c1.0", "place", ("unknown",), resolved="did_not_happen"),), (Step("c2.0", "place", ("dropped",)),)),
+        events={("outcome", "c1.0"): "pause", ("outcome", "c2.0"): "stop now"},
+    ),
+]
+"""Runs that rarely come by chance."""

@@ -12,13 +12,13 @@ from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.client import Client
 
 from longshift import Agent, ToolOutcomeUnknown, contracts, tool
-from longshift.contracts import RunTool
+from longshift.contracts import RunInput, RunTool
 from longshift.messages import ToolMessage
 from longshift.observations import ok, read
 from longshift.status import Status
 from store.journal import Journal
 from store.tool_calls import Observed
-from tests.workflows.raw_runs import Handle, ended, until
+from tests.workflows.raw_runs import Handle, ended, started, until, until_waiting
 from tests.workflows.running import Script, call, decisions
 from tests.workflows.suppliers import ONE_EFFECT, Supplier, answer, asked, begun, concluded, losing, observations
 
@@ -33,6 +33,39 @@ async def test_a_completion_that_was_lost_is_found_in_the_ledger(client: Client,
     assert (end.status, end.tool_calls, end.unknown_calls) == (Status.COMPLETED, 1, ())
     assert await observations(journal_url, handle.id) == [{"ok": True, "value": "order 1 of a"}]
     assert supplier.orders == [f"{handle.id}/1/0/c1"]
+
+
+async def test_the_work_of_an_effect_whose_completion_was_lost_counts_once(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    """What the journal says that the handler took is part of the time that the workflow saw go by."""
+
+    @tool(timeout_seconds=5)
+    async def place(sku: str) -> str:
+        """Order one, slowly."""
+        await asyncio.sleep(0.3)
+        return sku
+
+    agent = Agent(name="buyer", system="Buy.", endpoint="scripted", tools=(place,))
+    async with losing(client, queue, journal_url, agent, Script(*ONE_EFFECT), {("c1", 0): "after"}):
+        handle = await begun(client, queue)
+        end = await ended(handle)
+    task = began = over = 0.0  # when the latest workflow task began, the one that scheduled the effect, and the one
+    failed = False  # that learned that it brought nothing
+    async for event in handle.fetch_history_events():
+        if event.HasField("workflow_task_started_event_attributes"):
+            task = event.event_time.ToNanoseconds() / 1e9
+            over = over or (task if failed else 0.0)
+        elif event.activity_task_scheduled_event_attributes.activity_id == "tool-1.0":
+            began, failed = task, False
+        elif event.HasField("activity_task_failed_event_attributes"):
+            failed = True
+    journal = await Journal.open(journal_url)
+    models = [row.milliseconds or 0 for row in await journal.model_calls(handle.id)]
+    (effect,) = [row.milliseconds or 0 for row in await journal.tool_calls(handle.id)]
+    await journal.close()
+    assert 300 <= effect <= (over - began) * 1000
+    assert end.working_seconds * 1000 == pytest.approx((over - began) * 1000 + sum(models), abs=2)
 
 
 async def test_a_dispatch_that_never_began_is_fenced_and_made_afresh(
@@ -73,6 +106,30 @@ async def test_an_effect_that_may_have_happened_is_never_said_to_be_unavailable(
         end = await ended(handle)
     assert (end.status, end.tool_calls, end.unknown_calls) == (Status.COMPLETED, 1, ())
     assert [body["value"] for body in await observations(journal_url, handle.id)] == ["on the bill"]
+
+
+async def test_a_read_that_became_an_effect_meanwhile_is_said_to_have_happened_perhaps(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    """The run recorded a read; the tool of the worker that goes on with it is an effect, and is treated as one."""
+
+    @tool(name="place", kind="read")
+    def look(sku: str) -> str:
+        """Look for one."""
+        return sku
+
+    supplier, before = Supplier(ToolOutcomeUnknown("no reply")), Supplier().agent()
+    model = Script(*ONE_EFFECT)
+    async with losing(client, queue, journal_url, before.model_copy(update={"tools": (look,)}), model, {}):
+        handle = await started(client, queue, RunInput(agent="buyer", task="Order."), start_signal=contracts.PAUSE)
+        await until_waiting(handle, "paused")
+    async with losing(client, queue, journal_url, supplier.agent(), model, {}):
+        await handle.signal(contracts.RESUME)
+        end = await ended(handle)
+    assert (end.status, len(supplier.orders)) == (Status.COMPLETED, 1)
+    (body,) = await observations(journal_url, handle.id)
+    text = "place may or may not have happened: no reply"
+    assert body["error"] == {"kind": "outcome_unknown", "message": text}
 
 
 async def test_an_effect_of_which_no_worker_has_the_tool_is_unavailable(
