@@ -39,6 +39,7 @@ class Run:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.state = RunState(run_id="run-1", started_at=0, limits=AGENT.limits)
+        self.state.follow("summarize")
         self.number = 0
 
     def asks(self, *calls: ToolCall) -> str:

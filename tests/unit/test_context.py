@@ -83,17 +83,17 @@ def _opening(system: int, first: int, more: Sequence[int], begins_with_assistant
     return messages
 
 
-SIZES = st.one_of(st.integers(0, 40), st.integers(0, 1500))
+SIZES = st.one_of(st.integers(0, 40), st.integers(0, 700))
 SCENES = st.builds(
     Scene,
     policy=st.sampled_from(["window", "summarize"]),
     opening=st.builds(_opening, st.integers(0, 200), st.integers(0, 300), st.lists(SIZES, max_size=8), st.booleans()),
-    turns=st.lists(st.lists(SIZES, min_size=1, max_size=3), min_size=1, max_size=40),
+    turns=st.lists(st.lists(SIZES, min_size=1, max_size=3), min_size=5, max_size=40),
     summaries=st.lists(st.one_of(st.none(), st.sampled_from(["", " ", "So far.", '\n"é" ' * 40, "z" * 9000]))),
     tells=st.lists(SIZES, max_size=5),
-    limits=st.lists(st.integers(1500, 9000), min_size=1, max_size=4),
+    limits=st.lists(st.integers(3000, 9000), min_size=1, max_size=4),
     wrap_up=st.booleans(),
-    model_calls=st.integers(3, 60),
+    model_calls=st.integers(5, 60),
     fails=st.frozensets(st.integers(1, 40), max_size=4),
 )
 
