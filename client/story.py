@@ -228,8 +228,9 @@ class Story:
             return wrap_up
         self._sent = excerpt
         count = f"{excerpt.exchanges} earlier exchange{'' if excerpt.exchanges == 1 else 's'} left out"
-        told = f", told by the summary of model call {excerpt.summary.call}" if excerpt.summary else ""
-        return f"{wrap_up}; {count}{told}"
+        told = excerpt.summary
+        by = f", {told.exchanges} of them told by the summary of model call {told.call}" if told else ""
+        return f"{wrap_up}; {count}{by}"
 
     def _activity_started(self, happening: Happening) -> Lines:
         if happening.about in self._scheduled:

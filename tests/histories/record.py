@@ -79,10 +79,16 @@ caller = Agent(name="caller", system="Call.", endpoint="scripted", tools=(ring, 
 teller = Agent(name="teller", system="Call.", endpoint="scripted", tools=(ring,), unknown_outcome="tell")
 parrot = Agent(name="parrot", system="Repeat.", endpoint="scripted", tools=(echo, note))
 
+windower = Agent(name="windower", system="Repeat.", endpoint="scripted", tools=(echo,), context="window")
+summarizer = windower.model_copy(update={"name": "summarizer", "context": "summarize"})
+
 FUND = "kitty"
 """The fund of a run that one pays for."""
 journal_at: ContextVar[str] = ContextVar("journal_at")
 """URL of the journal of the scene at hand."""
+
+SMALL = {"context_bytes": 3500, "model_calls": 20}
+"""Limits with which older exchanges leave the context."""
 
 Turns = Sequence[str | Sequence[ToolCall] | ModelFailure]
 BUSY = ModelFailure(kind="status", message="scripted: HTTP 503", transient=True, retry_after=0.1)
@@ -94,6 +100,7 @@ OPENING: Turns = (
     ],
     "Drafts of 1500 and 1100 cents, 2600 in all.",
 )
+MANY: Turns = [[call(f"c{n}", "echo", text=f"{n}".ljust(300, "."))] for n in range(9)]
 BATCH: Turns = ([call("c1", "echo", text="a"), call("c2", "note", text="b"), call("c3", "echo", text="c")], "Done.")
 INSIDE: Turns = ([call("c1", "echo", text="a"), call("c2", "note", text=HELD), call("c3", "echo", text="c")], "Done.")
 
@@ -252,6 +259,10 @@ SCENES: Mapping[str, Scene] = {
     ),
     "worker-lost": Scene(("Done.",), held=[1], loses_its_worker=called),
     "effect-lost-and-ended": Scene(INSIDE, loses_its_worker=effect_begun),
+    "windowed": Scene((*MANY[:7], "Done."), agent=windower, limits=SMALL),
+    "summarized": Scene(
+        (*MANY[:5], BUSY, "Five were said.", *MANY[5:7], "", MANY[7], "Done."), agent=summarizer, limits=SMALL
+    ),
     "chain": Scene((*([call(f"c{n}", "echo", text=str(n))] for n in range(5)), "Done."), in_parts=True),
 }
 """What is kept, by the name of the file."""
