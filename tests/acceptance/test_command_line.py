@@ -182,6 +182,13 @@ def test_a_shift_is_run_to_its_answer(up: Up) -> None:
     transcript = up("transcript", "answered", "--json").document
     assert [message["role"] for message in transcript["messages"]][:3] == ["system", "user", "assistant"]
     assert len(transcript["messages"]) == result["messages"] == 8
+    sent = up("transcript", "answered", "--as-sent", "2", "--json").document
+    assert (sent["purpose"], sent["state"], sent["messages"]) == ("turn", "answered", transcript["messages"][:4])
+    assert {"name", "description", "parameters"} == set(sent["tools"][0])
+    shown = up("transcript", "answered", "--as-sent", "2").out
+    assert shown.startswith("model call 2: answered, at most")
+    up("transcript", "answered", "--as-sent", "9").refused("no model call 9", "1 to 3")
+    up("transcript", "answered", "--as-sent", "1", "--call", "x").refused("give one of them")
     watched = up("watch", "answered")
     assert watched.code == 0
     assert "ended: COMPLETED" in watched.out.splitlines()[-1]

@@ -63,6 +63,7 @@ def test_tools_may_be_a_list_and_keep_their_order() -> None:
         ({"limits": 5}, "limits", "Limits"),
         ({"unknown_tool": "ignore"}, "unknown_tool", "'recoverable' or 'fatal'"),
         ({"malformed_calls": "skip"}, "malformed_calls", "'fail' or 'observe'"),
+        ({"context": "forget"}, "context", "'stop', 'window' or 'summarize'"),
         ({"colour": "red"}, "colour", "Extra inputs are not permitted"),
     ],
 )
@@ -86,11 +87,11 @@ def test_an_agent_cannot_be_changed() -> None:
 
 
 def test_the_spec_is_the_agent_as_data_and_survives_json() -> None:
-    agent = declared(limits={"model_calls": 3}, unknown_tool="fatal", malformed_calls="observe")
+    agent = declared(limits={"model_calls": 3}, unknown_tool="fatal", malformed_calls="observe", context="window")
     spec = agent.spec()
     assert spec.tools == (look.spec, place.spec)
     assert (spec.name, spec.system, spec.limits.model_calls) == ("shop", "Look.", 3)
-    assert (spec.unknown_tool, spec.malformed_calls) == ("fatal", "observe")
+    assert (spec.unknown_tool, spec.malformed_calls, spec.context) == ("fatal", "observe", "window")
     assert AgentSpec.model_validate_json(spec.model_dump_json()) == spec
 
 

@@ -307,7 +307,7 @@ def test_defaults_in_the_documentation_are_the_defaults() -> None:
     for name in ("timeout_seconds", "call_ids", "max_body_bytes", "output_limit_field"):
         assert rows[name] == f"`{OpenAIConfig.model_fields[name].default}`"
     assert (rows["task_queue"], rows["default_agent"]) == ("`longshift`", "`shop`")
-    for name in ("unknown_tool", "malformed_calls"):
+    for name in ("unknown_tool", "malformed_calls", "context"):
         assert rows[name] == f"`{DeclaredAgent.model_fields[name].default}`"
         assert all(f"`{value}`" in DOCS.read_text() for value in get_args(DeclaredAgent.model_fields[name].annotation))
 

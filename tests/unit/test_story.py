@@ -12,6 +12,7 @@ from client.story import Failure, Happening, Story
 from longshift import contracts
 from longshift.agent import AgentSpec
 from longshift.chain import Head
+from longshift.context import Excerpt, Summary
 from longshift.contracts import (
     CalledModel,
     CallModel,
@@ -39,10 +40,17 @@ def value(model: Payload) -> tuple[Any, ...]:
     return (model.model_dump(mode="json"),)
 
 
-def model_call(number: int = 2, *, tools: bool = True) -> tuple[Any, ...]:
+def model_call(number: int = 2, *, tools: bool = True, excerpt: Excerpt | None = None) -> tuple[Any, ...]:
     """The request of a model call."""
     request = CallModel(
-        run_id="r", endpoint="e", number=number, reply=number, head=Head(), output_tokens=100, tools=tools
+        run_id="r",
+        endpoint="e",
+        number=number,
+        reply=number,
+        head=Head(),
+        output_tokens=100,
+        tools=tools,
+        excerpt=excerpt,
     )
     return value(request)
 
@@ -121,6 +129,29 @@ def test_a_call_that_is_handed_out_again_and_a_wrap_up_are_told_as_such() -> Non
         {**scheduled, "values": model_call(), "id": "model-2-again-1"},
         {**scheduled, "values": model_call(3, tools=False)},
     ) == ["model call 2 was handed out again", "model call 3 began, a wrap-up"]
+
+
+def test_what_has_left_the_context_is_told_when_it_changes_and_a_summary_as_such() -> None:
+    scheduled = {"event": "ACTIVITY_TASK_SCHEDULED", "name": "call_model"}
+    moved = Excerpt(kept=Head(length=2), start=8, exchanges=3)
+    asking = moved.model_copy(update={"until": 12})
+    told_of = moved.model_copy(update={"start": 12, "exchanges": 5})
+    told_of = told_of.model_copy(update={"summary": Summary(call=5, sha256="", exchanges=5, bytes=9)})
+    assert told(
+        {**scheduled, "values": model_call(2)},
+        {**scheduled, "values": model_call(3, excerpt=moved)},
+        {**scheduled, "values": model_call(4, excerpt=moved)},
+        {**scheduled, "values": model_call(5, tools=False, excerpt=asking)},
+        {"event": "ACTIVITY_TASK_COMPLETED", "about": 4, "values": turn("So far.")},
+        {**scheduled, "values": model_call(6, tools=False, excerpt=told_of)},
+    ) == [
+        "model call 2 began",
+        "model call 3 began; 3 earlier exchanges left out",
+        "model call 4 began",
+        "model call 5 began, a summary of what is to leave the context",
+        "model call 5: summary, 118 tokens, 0.3 s: So far.",
+        "model call 6 began, a wrap-up; 5 earlier exchanges left out, 5 of them told by the summary of model call 5",
+    ]
 
 
 @pytest.mark.parametrize(
