@@ -57,7 +57,8 @@ def _words(points: Sequence[str]) -> str:
 
 def _lines(interrupted: Round, outcomes: Sequence[Outcome]) -> list[str]:
     """The lines of one kind of round."""
-    points = list(dict.fromkeys(point_of(outcome.verdict.run_id) for outcome in outcomes))
+    there = {point_of(outcome.verdict.run_id) for outcome in outcomes}
+    points = [point for point in (*BY_NAME, "approval") if point in there]
     groups = [[point] for point in points] if interrupted in BY_POINT else [points]
     lines: list[str] = []
     for group in groups:

@@ -5,6 +5,7 @@ import contextlib
 import json
 import re
 import shutil
+import sqlite3
 import time
 from asyncio import Future
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -22,7 +23,7 @@ from bench.histories import Chain, fetch
 from bench.model_server import model_server
 from bench.processes import cpu_seconds, open_files, peak_bytes, polled, resident_bytes
 from bench.samples import Gauge, Sample
-from bench.stores import settled_bytes, stored_bytes
+from bench.stores import used_bytes
 from bench.subjects import FLOOR, WARM_UP, Place, Subject
 from longshift import contracts
 from worker.child import Child
@@ -117,7 +118,7 @@ async def _on_temporal(folder: Path, subject: Subject, steps: int, round_: int, 
             await polled(client, subject.name, worker)
             async with asyncio.timeout(cap):
                 await (await begin(client, subject, WARM_UP)).result()
-            stored = settled_bytes(place.store)
+            stored = used_bytes(place.store)
             cpu, server_cpu, began = cpu_seconds(worker.pid), cpu_seconds(server.pid), time.perf_counter()
             handle = await begin(client, subject, steps)
             result = asyncio.ensure_future(handle.result())
@@ -137,7 +138,7 @@ async def _on_temporal(folder: Path, subject: Subject, steps: int, round_: int, 
             cpu=cpu,
             server_cpu=server_cpu,
             peak=peak,
-            stored=settled_bytes(place.store) - stored,
+            stored=used_bytes(place.store) - stored,
             history=chain.weigh(steps),
             replay=await _replay(subject, chain),
             began=chain.began(),
@@ -154,7 +155,7 @@ async def _alone(folder: Path, subject: Subject, steps: int, round_: int, cap: f
         ended = asyncio.ensure_future(child.wait())
         gauges, failure = await _follow(ended, child, place, cap)
         wall = time.perf_counter() - began
-        own = {"wall": wall, "cpu": 0, "stored": stored_bytes(place.store)}
+        own = {"wall": wall, "cpu": 0, "stored": used_bytes(place.store)}
         own["peak"] = max((gauge.resident for gauge in gauges), default=0)
         if child.code is None:
             own["cpu"] = cpu_seconds(child.pid)
@@ -191,8 +192,8 @@ async def _follow(
         await asyncio.wait([result], timeout=GAUGE_SECONDS)
         if result.done():
             return gauges, _failure(result)
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ends this moment
-            stored = stored_bytes(place.store)
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError, sqlite3.OperationalError):  # it ends now
+            stored = used_bytes(place.store)
             gauges.append(
                 Gauge(at=time.time(), resident=resident_bytes(worker.pid), files=open_files(worker.pid), stored=stored)
             )

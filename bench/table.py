@@ -14,7 +14,7 @@ NUMBERS = (10, 50, 200, 1000, 5000)
 AROUND = 4
 """Steps on either side of one whose cost is told: the median of all is told."""
 TELLING = 200
-"""Steps from which on a database's growth over the half before tells something: it grows by pages, at checkpoints."""
+"""Steps from which on a database's growth over the half before them tells something: few looks were taken before."""
 MB = 10**6
 
 Of = Callable[[Sample], float | None]

@@ -361,6 +361,8 @@ class StateView(Payload):
     """What would let it go on, in words."""
     question: Question | None = None
     """What it asks a person, if it does: `approve`, `deny` or `resolve` answers it."""
+    answered: dict[str, str] = Field(default_factory=dict)
+    """The latest calls that a person answered for, by id, and in words what stands."""
     agent: str | None = None
     endpoint: str | None = None
     fund: str | None = None

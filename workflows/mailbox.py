@@ -226,6 +226,7 @@ class Mailbox:
                 "status": status,
                 "phase": f"{self._phase}, then paused" if self._state.paused and not waiting else self._phase,
                 "waiting_for": f"{waiting.reason}: {waiting.remedy}" if waiting else None,
+                "answered": {name: answering.WORDS[kind] for name, kind in self._state.answered_calls.items()},
                 "agent": self._spec.agent.name if self._spec else None,
                 "endpoint": self._spec.endpoint.name if self._spec else None,
                 "fund": self._spec.fund if self._spec else None,

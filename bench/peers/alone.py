@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from bench.stores import settled_bytes
+from bench.stores import used_bytes
 
 WARM_UP = 3
 """Steps of a shift before it, which do not count."""
@@ -25,12 +25,12 @@ async def measure(shift: Shift, folder: Path, clock: Path, steps: int) -> None:
         steps: of the shift.
     """
     await shift(WARM_UP, lambda: None)
-    stored = settled_bytes(folder)
+    stored = used_bytes(folder)
     with clock.open("w", encoding="utf-8", buffering=1) as lines:
         cpu, wall = time.process_time(), time.perf_counter()
         await shift(steps, lambda: lines.write(f"{time.time()}\n"))
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    own = {"wall": wall, "cpu": cpu, "peak": _peak(), "stored": settled_bytes(folder) - stored}
+    own = {"wall": wall, "cpu": cpu, "peak": _peak(), "stored": used_bytes(folder) - stored}
     sys.stdout.write(json.dumps(own) + "\n")
     sys.stdout.flush()
 

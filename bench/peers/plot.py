@@ -15,9 +15,10 @@ def main(given: str, drawn: str) -> None:
     panels = json.loads(Path(given).read_text(encoding="utf-8"))
     matplotlib.rcParams["svg.hashsalt"] = "longshift"  # else every drawing of the same figures differs
     figure, axes = pyplot.subplots(1, len(panels), figsize=(6 * len(panels), 4.5), layout="constrained")
+    colours = {name: f"C{number}" for number, name in enumerate(panels[0]["series"])}  # the same in every panel
     for axis, panel in zip(axes, panels, strict=True):
-        for number, (name, points) in enumerate(panel["series"].items()):
-            axis.plot(*zip(*points, strict=True), label=name, color=f"C{number}", linewidth=1.5)
+        for name, points in panel["series"].items():
+            axis.plot(*zip(*points, strict=True), label=name, color=colours[name], linewidth=1.5)
         axis.set(xscale="log", yscale="log", xlabel="step", title=panel["title"])
         axis.grid(visible=True, which="major", alpha=0.3)
     handles, names = axes[0].get_legend_handles_labels()

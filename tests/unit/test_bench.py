@@ -13,7 +13,7 @@ from temporalio.client import WorkflowHistory
 from bench import document, script, series, table
 from bench.histories import Chain, Weighed
 from bench.samples import Crowd, Gauge, Results, Resume, Sample
-from bench.stores import settled_bytes
+from bench.stores import used_bytes
 
 
 def sample(
@@ -156,12 +156,12 @@ def test_a_history_is_weighed_from_one_model_call_to_the_next_over_all_runs() ->
     assert weighed.bytes == sum(event.ByteSize() for event in (*first.events, *second.events))
 
 
-def test_a_database_weighs_what_is_in_use_wherever_it_stands(tmp_path: Path) -> None:
+def test_a_database_weighs_what_is_in_use_while_it_is_open_and_in_its_log(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "one.db", isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("CREATE TABLE bodies (body BLOB)")
-        empty = settled_bytes(tmp_path)
+        empty = used_bytes(tmp_path)
         connection.execute("INSERT INTO bodies VALUES (zeroblob(1000000))")
-        assert 990_000 < settled_bytes(tmp_path) - empty < 1_100_000  # in whole pages
+        assert 990_000 < used_bytes(tmp_path) - empty < 1_100_000  # in whole pages
         connection.execute("DELETE FROM bodies")
-        assert settled_bytes(tmp_path) == empty
+        assert used_bytes(tmp_path) == empty

@@ -39,7 +39,7 @@ from tests.workflows.raw_runs import Handle, ended, started
 from tests.workflows.running import HEARTBEAT_SECONDS, working
 from tests.workflows.suppliers import answer, lost
 from worker.plugin import longshift_plugin
-from workflows import waiting
+from workflows import effect_runs, waiting
 from workflows.agent_run import AgentRun
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -212,6 +212,7 @@ async def place(server: WorkflowEnvironment, tmp_path_factory: pytest.TempPathFa
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(waiting, "JOURNAL_WAIT_SECONDS", 0.01)
+        patched.setattr(effect_runs, "AGAIN_SECONDS", 0.01, raising=False)
         target = server.client.service_client.config.target_host
         client = await Client.connect(target, plugins=[longshift_plugin()])  # the core as it is here, with its patch
         async with working(client, QUEUE, [*(one for one in activities if one is not real), run_tool]):
