@@ -18,9 +18,9 @@ class Request:
     output_tokens: int
     """Output tokens allowed in the reply."""
     tools: Sequence[ToolSpec]
-    """The tools offered; empty for a wrap-up."""
+    """The tools offered; empty for a wrap-up and for a summary."""
     messages: Callable[[], Awaitable[Sequence[Message]]]
-    """Reads the transcript to send. A replay never asks for it."""
+    """Reads what to send of the transcript. A replay never asks for it."""
     own_id: Callable[[int], str]
     """A call id of ours, unique in the run, for the call at a position in the reply, from 0."""
     estimate: int = 0

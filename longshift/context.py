@@ -6,6 +6,9 @@ no call is ever sent without its observation. The transcript, its chain and the 
 
 When the window moves it moves far, down to TARGET of the limit: what is sent then begins the same way for many calls,
 and a provider's prompt cache serves them.
+
+What stands here is fixed by what was done with it: workflows that replay decide by these shares and sizes, and what old
+calls were sent is shown by these texts. Another wording needs a field of the Excerpt that says so.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +31,6 @@ MAX_PARTS = 64
 """Parts of a window whose sizes are carried on; past them the smallest neighbours become one, and leave together."""
 
 _NO_TEXT = weigh(AssistantMessage(content="")).bytes
-_QUOTES = 2
 
 
 class Summary(Payload):
@@ -123,13 +125,14 @@ class Window(Payload):
         start = self.kept.length + self.left.messages
         return Excerpt(kept=self.kept, start=start, exchanges=self.left.exchanges, summary=self.summary)
 
-    def sent(self, run_id: str) -> Part:
-        """The size of what is sent."""
-        kept = Part(exchanges=0, messages=self.kept.length, bytes=self.kept_bytes)
-        if self.left.exchanges:
-            marker = weigh(UserMessage(content=heading(run_id, self.excerpt()))).bytes
-            kept += Part(exchanges=0, messages=1, bytes=marker + (self.summary.bytes if self.summary else 0))
-        return sum(self.parts, kept)
+    def sent(self, run_id: str) -> tuple[int, int]:
+        """Messages that are sent, and the bytes of their JSON, without what joins them."""
+        messages = self.kept.length + sum(part.messages for part in self.parts)
+        size = self.kept_bytes + sum(part.bytes for part in self.parts)
+        if not self.left.exchanges:
+            return messages, size
+        marker = weigh(UserMessage(content=heading(run_id, self.excerpt()))).bytes
+        return messages + 1, size + marker + (self.summary.bytes if self.summary else 0)
 
 
 @dataclass(frozen=True)

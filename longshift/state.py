@@ -140,8 +140,7 @@ class RunState(BaseModel):
         window = window or self.window
         count, size = self.head.length, self.transcript_bytes
         if window is not None:
-            sent = window.sent(self.run_id)
-            count, size = sent.messages, sent.bytes
+            count, size = window.sent(self.run_id)
         joined = max(0, count + len(messages) - 1)
         return 2 + size + sum(message.bytes for message in messages) + joined + self.schemas_bytes
 

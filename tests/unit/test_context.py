@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longshift import Status, jsontext, validate_episode
-from longshift.admission import Allowance, before_model_call
+from longshift.admission import Allowance, End, Hold, before_model_call
 from longshift.agent import schemas_bytes
-from longshift.context import MAX_PARTS, TARGET, Excerpt, Window, heading, instruction
+from longshift.chain import Head
+from longshift.context import MAX_PARTS, TARGET, Excerpt, Summary, Window, heading, instruction
 from longshift.messages import (
     AssistantMessage,
     Message,
@@ -23,7 +24,7 @@ from longshift.messages import (
     weigh,
 )
 from longshift.observations import ok
-from longshift.state import RunState
+from longshift.state import RunState, Stop
 from longshift.turns import ModelFailure, Turn
 from tests.unit.loop_driver import RUN_ID, START, Driver, Moment, agent, call, checked, failure, turn
 
@@ -197,7 +198,7 @@ def smallest(driver: Driver) -> int:
     return bytes_of([*transcript[:stays], *marker, *transcript[start:], *waiting])
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(SCENES)
 def test_whatever_the_run_what_is_sent_is_a_valid_episode_that_fits_and_nothing_is_lost(scene: Scene) -> None:
     driver = play(scene)
@@ -387,18 +388,42 @@ def test_a_transcript_far_past_its_limit_is_summarized_in_bites() -> None:
 
 
 def test_a_stop_a_pause_and_the_deadline_hold_before_a_summary_as_before_any_call() -> None:
-    whole = summarizing([], 12)
-    checked(whole)
-    before = next(n for n, allowance in enumerate(whole.offered) if allowance.summary)
+    due: list[RunState] = []
 
     def hook(driver: Driver, moment: Moment) -> None:
-        if moment == "tool" and driver.state.model_calls == before:
-            driver.stop("enough")
+        if moment == "model" and driver.offered[-1].summary and not due:
+            before = driver.state.model_copy(deep=True)
+            before.model_calls -= 1
+            due.append(before)
 
     driver = summarizing([], 12)
     driver.hook = hook
-    result = checked(driver)
-    assert (result.status, result.model_calls) == (Status.STOP_REQUESTED, before)
+    checked(driver)
+    state = due[0]
+    allowance = before_model_call(state, START)
+    assert isinstance(allowance, Allowance)
+    assert allowance.summary
+    late = before_model_call(state, state.deadline)
+    assert isinstance(late, End)
+    assert late.status is Status.TIME_LIMIT
+    assert isinstance(before_model_call(state.model_copy(update={"paused": True}), START), Hold)
+    stopped = before_model_call(state.model_copy(update={"stop": Stop()}), START)
+    assert isinstance(stopped, End)
+    assert stopped.status is Status.STOP_REQUESTED
+
+
+def test_the_texts_are_those_by_which_old_calls_are_shown() -> None:
+    bare = Excerpt(kept=Head(length=2), start=9, exchanges=3)
+    left = (
+        "[3 earlier exchanges of this run (7 messages) stood here and are left out, since the transcript outgrew the "
+        "context. All of them are in the journal; a person sees them with: longshift transcript run-1]"
+    )
+    told = Summary(call=5, sha256="", exchanges=2, bytes=0)
+    assert heading(RUN_ID, bare) == left
+    assert heading(RUN_ID, bare.model_copy(update={"summary": told})) == (
+        f"{left}\n[This is a summary of the first 2 of them, which you wrote in model call 5.]\n\n"
+    )
+    assert jsontext.sha256(instruction(500)) == "9021055432c97e6eec214348a1e1dc17a0e1b62620f4a6c402e811e2a7d8546b"
 
 
 # What is carried
@@ -425,12 +450,14 @@ def test_what_is_carried_of_the_window_stays_small_after_ten_thousand_calls() ->
     assert Window.model_validate_json(window.model_dump_json()) == window
 
 
-def test_the_weight_of_a_summary_is_that_of_its_message() -> None:
-    driver = summarizing([turn('"é"\n' * 20)], 12)
+@pytest.mark.parametrize("text", ['"é"\n' * 20, "é" * 5000], ids=["whole in the history", "cut there"])
+def test_the_weight_of_a_summary_is_that_of_its_message(text: str) -> None:
+    driver = summarizing([turn(text)] * 9, 150, context_bytes=80_000)
     checked(driver)
-    after = next(sent for sent in driver.sent if len(sent) > 1 and sent[1].role == "user")
+    sent = driver.sent[-1]
     window = driver.state.window
     assert window is not None
     assert window.summary is not None
+    assert sent[1].content.endswith(f"\n\n{text}")
     bare = heading(RUN_ID, window.excerpt())
-    assert weigh(UserMessage(content=bare)).bytes + window.summary.bytes == weigh(after[1]).bytes
+    assert weigh(UserMessage(content=bare)).bytes + window.summary.bytes == weigh(sent[1]).bytes

@@ -19,6 +19,7 @@ from endpoints.openai import OpenAIEndpoint
 from longshift import contracts, jsontext, validate_episode
 from longshift.agent import Agent, ContextPolicy, schemas_bytes
 from longshift.contracts import RunInput, RunResult, StateView
+from longshift.limits import Limits
 from longshift.messages import Message, text_of
 from longshift.status import Status
 from store.journal import Journal
@@ -42,7 +43,14 @@ ROOM: Mapping[str, Any] = {
 
 def keeper(policy: ContextPolicy) -> Agent:
     """An agent that repeats what it is told to, for long."""
-    return Agent(name="keeper", system="Repeat.", endpoint="scripted", tools=(echo,), context=policy, limits=ROOM)
+    return Agent(
+        name="keeper",
+        system="Repeat.",
+        endpoint="scripted",
+        tools=(echo,),
+        context=policy,
+        limits=Limits().changed(dict(ROOM)),
+    )
 
 
 GIVEN = RunInput(agent="keeper", task="Say many things.")
@@ -111,6 +119,7 @@ async def test_what_each_call_was_sent_is_shown_exactly_across_the_parts_of_a_ru
     client = rolling_shifts._client
     async with model_server(openai_turn if kind == "openai" else anthropic_turn) as server:
         config: Any
+        build: Any
         if kind == "openai":
             config, build = OpenAIConfig(url=server.url, model="m"), openai.build_body
             endpoint: Any = OpenAIEndpoint("scripted", config)
