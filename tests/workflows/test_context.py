@@ -24,7 +24,7 @@ from longshift.messages import Message, text_of
 from longshift.status import Status
 from store.journal import Journal
 from tests.endpoints.raw_server import RawServer, completion, raw_server, reply
-from tests.workflows.raw_runs import ended, started
+from tests.workflows.raw_runs import ended, started, until_waiting
 from tests.workflows.running import Script, call, echo, shop_open, story
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -207,6 +207,29 @@ async def test_a_summary_is_a_call_of_its_own_in_story_and_history_and_the_repla
     assert (summary.purpose, summary.state, list(summary.tools)) == ("summary", "answered", [])
     assert after.purpose == "turn"
     assert after.messages[2].content.endswith("\n\nSeven were said.")
+
+
+async def test_a_fund_pays_for_a_summary_and_a_call_that_it_does_not_pay_for_is_made_once_it_does(
+    shifts: Shifts, queue: str, journal_url: str
+) -> None:
+    client = shifts._client
+    journal = await Journal.open(journal_url)
+    await journal.set_fund("kitty", 70_000)  # seven calls: the eighth is the summary
+    turns = [[call(f"c{n}", "echo", text=f"{n:03}".ljust(300, "."))] for n in range(8)]
+    model = Script(*turns[:7], "Seven were said.", turns[7], "Done.")
+    limits: dict[str, Any] = {"estimated_call_cents": 1, "on_limit": "wait"}
+    async with shop_open(client, queue, journal_url, keeper("summarize"), model):
+        handle = await started(client, queue, GIVEN.model_copy(update={"fund": "kitty", "limits": limits}))
+        await until_waiting(handle, "MODEL_COST_LIMIT")
+        await journal.set_fund("kitty", 1_000_000)
+        await handle.signal(contracts.RESUME)
+        result = await ended(handle)
+    (fund,) = await journal.funds()
+    rows = await journal.model_calls(queue)
+    await journal.close()
+    assert (result.status, result.model_calls, result.exposure) == (Status.COMPLETED, 10, 100_000)
+    assert fund.spent + fund.reserved == 100_000
+    assert [row.number for row in rows if not row.tools] == [8]
 
 
 async def test_a_run_that_is_to_stop_at_its_context_still_does(shifts: Shifts, queue: str, journal_url: str) -> None:
