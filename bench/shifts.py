@@ -86,7 +86,7 @@ async def measure_shift(folder: Path, subject: Subject, steps: int, round_: int,
     measure = _on_temporal if subject.model_call else _alone
     try:
         return await measure(folder, subject, steps, round_, cap)
-    except (RuntimeError, TimeoutError, TemporalError) as error:
+    except (RuntimeError, TimeoutError, TemporalError, ValueError) as error:
         nothing = Sample(
             subject=subject.name, steps=steps, round=round_, wall=0, cpu=0, peak=0, stored=0, began=[], gauges=[]
         )
