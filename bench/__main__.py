@@ -74,7 +74,18 @@ def _progress(line: str) -> None:
 
 
 def _counts(text: str) -> list[int]:
-    return [int(number) for number in text.split(",")]
+    numbers = text.split(",")
+    if not all(number.isdecimal() and int(number) for number in numbers):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers such as 10,50,200")
+    return [int(number) for number in numbers]
+
+
+def _kept(name: str) -> Results:
+    try:
+        return Results.model_validate_json(Path(name).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        text = f"{name!r} holds no figures that --json kept: {str(error).splitlines()[0]}"
+        raise argparse.ArgumentTypeError(text) from None
 
 
 def _arguments() -> argparse.Namespace:
@@ -89,7 +100,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep the raw figures there, as they come")
     parser.add_argument(
-        "--read", type=Path, metavar="FILE", help="measure nothing; make the table of these raw figures"
+        "--read", type=_kept, metavar="FILE", help="measure nothing; make the table of these raw figures"
     )
     parser.add_argument("--write", action="store_true", help="also write table and plot into docs/")
     given = parser.parse_args()
@@ -99,27 +110,29 @@ def _arguments() -> argparse.Namespace:
     return given
 
 
-def main() -> None:
-    """Measure, or read what was measured, and print."""
+def main() -> int:
+    """Measure, or read what was measured, and print. The exit code: 1 where something kept it from the end."""
     given = _arguments()
+    code = 0
     try:
         if given.peers or given.write:
             install_peers()
     except NotInstalled as error:
-        sys.exit(str(error))
-    if given.read:
-        results = Results.model_validate_json(given.read.read_text(encoding="utf-8"))
-    else:
-        results = Results(machine=machine(given.peers))
+        _progress(str(error))
+        return 1
+    results = given.read or Results(machine=machine(given.peers))
+    if not given.read:
         with tempfile.TemporaryDirectory(prefix="longshift-bench-") as folder:
             try:
                 asyncio.run(_Run(given, results).measure(Path(folder)))
             except (KeyboardInterrupt, Exception) as error:
-                _progress(f"ended by {error!r}; the table holds what was measured")
+                _progress(f"ended by {error!r}; the table holds what was measured before")
+                code = 1
     sys.stdout.write("\n".join(table.lines(results)) + "\n")
     if given.write:
         document.write(results)
+    return code
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -86,7 +86,7 @@ async def measure_shift(folder: Path, subject: Subject, steps: int, round_: int,
     measure = _on_temporal if subject.model_call else _alone
     try:
         return await measure(folder, subject, steps, round_, cap)
-    except (RuntimeError, TimeoutError, TemporalError) as error:
+    except (RuntimeError, OSError, TemporalError, ValueError) as error:
         nothing = Sample(
             subject=subject.name, steps=steps, round=round_, wall=0, cpu=0, peak=0, stored=0, began=[], gauges=[]
         )
@@ -184,7 +184,10 @@ async def _follow(
     cap: float,
     stuck: Callable[[], Awaitable[str | None]] | None = None,
 ) -> tuple[list[Gauge], str | None]:
-    """Look at a worker until the result is there, or there will be none; what was seen, and why there is none."""
+    """Look at a worker until the result is there, or there will be none; what was seen, and why there is none.
+
+    Raises RuntimeError where a worker of a server ends.
+    """
     gauges: list[Gauge] = []
     deadline = time.perf_counter() + cap
     failure: str | None = None
@@ -199,6 +202,8 @@ async def _follow(
             )
             if stored > LARGEST_STORE:
                 failure = f"its database has {stored / 1e9:.1f} GB"
+        if stuck and worker.code is not None:  # one without a server ends with its shift
+            raise RuntimeError(f"its worker ended with code {worker.code}: {worker.last_lines(1)}")
         if time.perf_counter() > deadline:
             failure = f"not done after {cap:g} s"
         elif stuck and len(gauges) % LOOKS == 0:

@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -14,7 +13,7 @@ from client import sending
 from client.errors import Refused
 from client.inert import inert
 from client.snapshots import snapshot
-from longshift import answering, contracts
+from longshift import answering, contracts, jsontext
 from longshift.inbox import MessageRefused
 from longshift.questions import PersonsAnswer, Question
 from longshift.state import RunState
@@ -48,11 +47,16 @@ async def open_question(client: Client, run_id: str, call_id: str) -> Question:
         Refused: the run asks nothing about that call now, and why.
         NoSuchRun: there is no such run.
     """
-    asked = (await snapshot(client, run_id)).question
+    seen = await snapshot(client, run_id)
+    asked = seen.question
     if asked is not None and call_id in (asked.call_id, inert(asked.call_id)):
         return asked
-    with suppress(sending.Unanswered):  # Without a digest no answer counts, and the refusal says what became of it.
-        await sending.update(client, run_id, contracts.APPROVE, {"call_id": call_id}, uuid4().hex, str)
+    await sending.refuse_ended(client, run_id)
+    for answered, words in seen.view.answered.items() if seen.view else ():
+        if call_id in (answered, inert(answered)):
+            raise Refused(
+                f"call {inert(call_id)} of run {run_id} was answered before ({words}); the first answer stands"
+            )
     waits = f"call {inert(asked.call_id)} does" if asked else "no call does"
     raise Refused(f"call {inert(call_id)} of run {run_id} does not wait for an answer now, {waits}; nothing was sent")
 
@@ -79,14 +83,27 @@ async def answer(
     return Answered(words, waits_for_worker=waits)
 
 
+def is_whole(question: Question) -> bool:
+    """Whether a question has the whole arguments of its call, not the beginning of them."""
+    return jsontext.sha256(question.arguments) == question.arguments_sha256
+
+
+def look(run_id: str, question: Question) -> str:
+    """The command that shows the whole arguments of the call that a question is about."""
+    is_option = question.call_id.startswith("-")  # it would be read as one
+    call_id = f"--call{'=' if is_option else ' '}{shlex.quote(inert(question.call_id))}"
+    return f"longshift transcript {shlex.quote(inert(run_id))} {call_id}"
+
+
 def commands(run_id: str, question: Question) -> list[str]:
     """The commands that answer a question, as one types them into a shell."""
+    is_option = question.call_id.startswith("-")  # it would be read as one
     run_id, call_id = shlex.quote(inert(run_id)), shlex.quote(inert(question.call_id))
     if question.kind == "approval":
         ways = ["approve", "deny --reason TEXT"]
     else:
         ways = ["resolve --happened JSON", "resolve --did-not-happen", "resolve --stop"]
-    if call_id.startswith("-"):  # else it would be read as an option
+    if is_option:
         return [f"longshift {way} -- {run_id} {call_id}" for way in ways]
     named = [way.partition(" ") for way in ways]
     return [f"longshift {name} {run_id} {call_id} {options}".rstrip() for name, _, options in named]

@@ -1,6 +1,9 @@
 """Text from outside, made harmless to show: whoever wrote it, a model, a tool or a stranger."""
 
+import reprlib
 import unicodedata
+
+from longshift import jsontext
 
 MAX_TEXT = 160
 """Characters shown of a text that came from outside; a line should fit on a screen or two."""
@@ -31,3 +34,12 @@ def short(text: str, characters: int = MAX_TEXT) -> str:
     """One inert line of at most so many characters, before what is shown for characters that are not inert."""
     line = " ".join(text[: 8 * characters].split())
     return inert(line if len(line) <= characters else line[: characters - 3] + "...")
+
+
+def short_json(value: object, characters: int = MAX_TEXT) -> str:
+    """A value as one short line of JSON. What came from outside may be none, such as 1e999, or be nested too deep to be
+    written: that is shown as Python has it, and only so deep."""
+    try:
+        return short(jsontext.canonical(value), characters)
+    except (TypeError, ValueError, RecursionError):
+        return short(reprlib.repr(value), characters)

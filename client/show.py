@@ -18,7 +18,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from client.answers import commands
+from client.answers import commands, is_whole, look
 from client.inert import inert, short
 from client.shifts import Listed, RecordedCall, SentCall, Snapshot
 from client.story import StoryLine
@@ -242,6 +242,7 @@ def asked(run: Listed) -> dict[str, JsonValue]:
         "agent": run.agent,
         "goal": run.goal,
         "question": question.model_dump(mode="json") if question else None,
+        "look_first": look(run.run_id, question) if question and not is_whole(question) else None,
         "commands": [*commands(run.run_id, question)] if question else [],
     }
 
@@ -314,6 +315,7 @@ def _question(run: Listed) -> list[tuple[str, str]]:
         ("call", question.call_id),
         ("why", question.why),
         ("since", _clock(question.asked_at, date=True)),
+        *(() if is_whole(question) else (("look first", look(run.run_id, question)),)),
         *zip(("answer with", "or", "or"), commands(run.run_id, question), strict=False),
     ]
 

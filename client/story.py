@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from client.inert import inert, short
-from longshift import contracts, inbox, jsontext, observations
+from client.inert import MAX_TEXT, inert, short, short_json
+from longshift import contracts, inbox, observations
 from longshift.context import Excerpt
 from longshift.contracts import (
     CalledModel,
@@ -335,7 +335,7 @@ def _subject(asked: Happening) -> str:
         tool = settling.call if settling else _read(RunTool, asked.values)
         if tool is None:
             return "a tool call"
-        return f"{short(tool.call.name, 64)} {short(jsontext.canonical(tool.call.arguments))}"
+        return f"{short(tool.call.name, 64)} {short_json(tool.call.arguments)}"
     return {contracts.OPEN_RUN: "opening the run", contracts.CLOSE_RUN: "recording the end"}.get(asked.name, asked.name)
 
 
@@ -380,22 +380,27 @@ def _answer(happening: Happening) -> str:
     """What a person answered to a question."""
     value = happening.values[0] if happening.values else None
     given = value if isinstance(value, dict) else {}
-    outcome = f": {short(str(given.get('outcome')))}" if happening.name == contracts.RESOLVE else ""
-    result = f" with {short(jsontext.canonical(given['result']))}" if "result" in given else ""
-    reason = f", since: {short(str(given['reason']))}" if given.get("reason") else ""
-    return f"{ANSWERS[happening.name]} {short(str(given.get('call_id', 'no call')), 64)}{outcome}{result}{reason}"
+    outcome = f": {_sent(given.get('outcome'))}" if happening.name == contracts.RESOLVE else ""
+    result = f" with {short_json(given['result'])}" if "result" in given else ""
+    reason = f", since: {_sent(given['reason'])}" if given.get("reason") else ""
+    return f"{ANSWERS[happening.name]} {_sent(given.get('call_id', 'no call'), 64)}{outcome}{result}{reason}"
 
 
 def _changes(values: Sequence[Any]) -> str:
     value = values[0] if values else None
     if not isinstance(value, dict):
         return "not an object, which is refused"
-    return short(", ".join(f"{name} {new}" for name, new in value.items() if name != "request_id"))
+    return short(", ".join(f"{name} {_sent(new)}" for name, new in value.items() if name != "request_id"))
 
 
 def _told(values: Sequence[Any]) -> str:
     value = values[0] if values else ""
-    return short(str(value.get("text", "") if isinstance(value, dict) else value))
+    return _sent(value.get("text", "") if isinstance(value, dict) else value)
+
+
+def _sent(value: object, characters: int = MAX_TEXT) -> str:
+    """Whatever a stranger sent, as one short line: a text as it stands, another value as its JSON."""
+    return short(value, characters) if isinstance(value, str) else short_json(value, characters)
 
 
 def _because(happening: Happening) -> str:

@@ -8,9 +8,11 @@ import click
 from pydantic import JsonValue
 
 from client import show
+from client.answers import is_whole
 from client.commands.given import BadInput
 from client.commands.session import Session, json_option, run_argument
 from client.errors import NoJournal, Refused
+from client.inert import inert
 from client.shifts import Answered
 from longshift import jsontext
 from longshift.inbox import MAX_TEXT_BYTES
@@ -43,10 +45,14 @@ def approvals_command(config: Path | None, as_json: bool) -> None:
 @run_argument
 @call_argument
 @click.option("--reason", metavar="TEXT", default="", help="Stands in the journal.")
+@click.option("--yes", is_flag=True, help="Approve arguments too long for the question without being asked once more.")
 @json_option
 @click.pass_obj
-def approve_command(config: Path | None, run_id: str, call_id: str, reason: str, as_json: bool) -> None:
+def approve_command(config: Path | None, run_id: str, call_id: str, reason: str, yes: bool, as_json: bool) -> None:
     """Let the shift RUN make the effect CALL, which waits for approval, with the arguments that are shown.
+
+    The whole arguments are shown first. Where the question has a part of them only, nobody can have read them: a
+    terminal is asked once more, anything else must give --yes. What cannot be shown is not approved.
 
     Without a worker the answer waits for one.
 
@@ -56,7 +62,14 @@ def approve_command(config: Path | None, run_id: str, call_id: str, reason: str,
       longshift approve shop-20300101-090000-1f2e call-7 --reason "the price is agreed"
     """
     with Session(config) as session:
-        question = _question(session, run_id, call_id)
+        question = session.do(session.shifts.question(run_id, call_id))
+        try:
+            _show(run_id, question, _arguments(session, run_id, question))
+        except (NoJournal, Refused) as error:
+            whole = f"the whole arguments of {inert(call_id)} cannot be shown, so they are not approved"
+            raise Refused(f"{whole}: {error}; nothing was sent") from None
+        if not (yes or is_whole(question)):
+            _ask_once_more()
         answered = session.do(session.shifts.approve(run_id, question, reason=reason))
     _tell(as_json, run_id, question, answered, "approve", reason)
 
@@ -127,23 +140,37 @@ def resolve_command(
 
 
 def _question(session: Session, run_id: str, call_id: str) -> Question:
-    """The question about CALL, shown on stderr with its whole arguments before it is answered."""
+    """The question about CALL, shown on stderr with its whole arguments, where there are any to be had, before it is
+    answered."""
     question = session.do(session.shifts.question(run_id, call_id))
-    show.note(f"{run_id} {question.call_id}: {question.name} {_arguments(session, run_id, question)}")
+    try:
+        _show(run_id, question, _arguments(session, run_id, question))
+    except (NoJournal, Refused) as error:
+        _show(run_id, question, f"{question.arguments} (cut here; {error})")
     return question
 
 
+def _show(run_id: str, question: Question, arguments: str) -> None:
+    show.note(f"{run_id} {question.call_id}: {question.name} {arguments}")
+
+
 def _arguments(session: Session, run_id: str, question: Question) -> str:
-    """The arguments that are asked about: from the journal where the question has them cut."""
-    if jsontext.sha256(question.arguments) == question.arguments_sha256:
+    """The arguments that are asked about: from the journal where the question has them cut. Raises NoJournal and
+    Refused where it has them not."""
+    if is_whole(question):
         return question.arguments
-    try:
-        call = session.do(session.shifts.tool_call(run_id, question.call_id))
-    except (NoJournal, Refused) as error:
-        return f"{question.arguments} (cut here; {error})"
+    call = session.do(session.shifts.tool_call(run_id, question.call_id))
     if call.arguments is None or call.arguments_sha256 != question.arguments_sha256:
-        return f"{question.arguments} (cut here; the journal holds others)"
+        raise Refused("the journal holds others")
     return jsontext.canonical(call.arguments)
+
+
+def _ask_once_more() -> None:
+    """Have the person at the terminal confirm what was shown just now. Raises BadInput where there is none, Refused."""
+    if not sys.stdin.isatty():
+        raise BadInput(["--yes: the question shows a part of these arguments only; read them above, and give --yes"])
+    if not click.confirm("Approve these arguments?", err=True):
+        raise Refused("not approved; nothing was sent")
 
 
 def _tell(as_json: bool, run_id: str, question: Question, answered: Answered, answer: str, reason: str) -> None:

@@ -77,6 +77,17 @@ class Up:
         return [str(LONGSHIFT), "--config", str(self.config), *words]
 
 
+def read_until(terminal: int, words: str) -> str:
+    """Read what a terminal shows until it shows `words`, or is closed."""
+    said = b""
+    while words.encode() not in said:
+        try:
+            said += os.read(terminal, 4096)
+        except OSError:  # so Linux says that the other end is closed
+            break
+    return said.decode()
+
+
 def free_port() -> int:
     """A port on which nobody listens now."""
     with socket.socket() as probe:

@@ -1,6 +1,8 @@
 """What a person uses to answer a waiting shift: approvals, approve, deny, resolve, and one tool call whole."""
 
 import json
+import os
+import pty
 import subprocess
 from collections.abc import Iterator
 
@@ -8,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from client.main import longshift as command_line
-from tests.acceptance.commands import Up, kept_up
+from tests.acceptance.commands import Up, kept_up, longshift, read_until
 
 TOOLS = '''
 from longshift import tool
@@ -121,19 +123,48 @@ def test_a_shift_that_asks_is_listed_looked_at_and_approved_once(up: Up) -> None
     for shown in (listed, up("state", "shift-1")):
         assert shown.code == 0
         assert 'approve order {"quantity":6,' in shown.out
+        assert "longshift transcript shift-1 --call order-1\n" in shown.out
         assert "longshift approve shift-1 order-1\n" in shown.out
         assert "longshift deny shift-1 order-1 --reason TEXT\n" in shown.out
     documents = up("approvals", "--json").document
     assert [(one["run_id"], one["question"]["call_id"]) for one in documents] == [("shift-1", "order-1")]
 
-    up("approve", "shift-1", "order-2").refused("order-1 waits for approval")
-    approved = up("approve", "shift-1", "order-1", "--reason", "agreed")
+    assert documents[0]["look_first"] == "longshift transcript shift-1 --call order-1"
+
+    up("approve", "shift-1", "order-2").refused("call order-1 does")
+    away = up.env | {"LONGSHIFT_JOURNAL__URL": f"sqlite:///{up.config.parent}/other.db"}
+    unseen = longshift(*up.command("approve", "shift-1", "order-1", "--yes")[1:], env=away, cwd=up.config.parent)
+    unseen.refused("cannot be shown, so they are not approved", "nothing was sent")
+    unread = up("approve", "shift-1", "order-1", stdin="y\n")
+    unread.refused("--yes: the question shows a part of these arguments only", REMARK)
+    assert up("approvals", "--json").document == documents, "nothing was sent"
+    approved = up("approve", "shift-1", "order-1", "--reason", "agreed", "--yes")
     assert (approved.code, approved.out) == (0, "shift-1 order-1: approved\n")
     assert REMARK in approved.err
     assert "\x1b[2J" not in approved.err + listed.out
     assert up("result", "shift-1", "--wait").code == 0
     up("approve", "shift-1", "order-1").refused("has ended with COMPLETED")
     assert up("approvals").out == "no shift waits for an answer\n"
+
+
+@pytest.mark.parametrize(("typed", "code"), [("n", 2), ("y", 0)])
+@pytest.mark.slow
+def test_a_person_at_a_terminal_is_asked_once_more_where_the_question_had_a_part_of_the_arguments(
+    up: Up, typed: str, code: int
+) -> None:
+    run_id = f"terminal-{typed}"
+    asking(up, run_id, "ordering")
+    terminal, its_end = pty.openpty()
+    words = up.command("approve", run_id, "order-1")
+    with subprocess.Popen(words, env=up.env, stdin=its_end, stdout=its_end, stderr=its_end) as process:
+        os.close(its_end)
+        assert "very cold" in read_until(terminal, "Approve these arguments?")
+        os.write(terminal, f"{typed}\n".encode())
+        said = read_until(terminal, "nothing was sent" if code else "order-1: approved\r\n")
+    os.close(terminal)
+
+    assert (process.returncode, "nothing was sent" in said) == (code, code == 2)
+    up("stop", run_id, "--now")
 
 
 @pytest.mark.slow

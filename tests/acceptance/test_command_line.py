@@ -14,7 +14,16 @@ from click.testing import CliRunner
 from client.inert import inert
 from client.main import COMMANDS
 from client.main import longshift as command_line
-from tests.acceptance.commands import LONGSHIFT, PATIENCE, Up, clean_environment, free_port, kept_up, longshift
+from tests.acceptance.commands import (
+    LONGSHIFT,
+    PATIENCE,
+    Up,
+    clean_environment,
+    free_port,
+    kept_up,
+    longshift,
+    read_until,
+)
 
 CONFIG = """
 [endpoints.hung]
@@ -279,14 +288,3 @@ def test_ctrl_c_at_a_terminal_offers_to_stop_the_shift(up: Up) -> None:
 
     assert "STOP_REQUESTED" in said
     assert process.returncode == 1
-
-
-def read_until(terminal: int, words: str) -> str:
-    """Read what a terminal shows until it shows `words`, or is closed."""
-    said = b""
-    while words.encode() not in said:
-        try:
-            said += os.read(terminal, 4096)
-        except OSError:  # so Linux says that the other end is closed
-            break
-    return said.decode()

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 from mcp_types import CallToolResult
+from pydantic import JsonValue
 
-from longshift import ArgumentsRefused, ToolRefused
+from longshift import ArgumentsRefused, ToolRefused, jsontext
 from longshift.questions import ApprovalRule
 from longshift.tools import Tool, ToolSpec
 from toolsets.mcp import results
@@ -13,6 +14,7 @@ from toolsets.mcp.arguments import SchemaArguments
 from toolsets.mcp.config import McpServerConfig, McpTool
 from toolsets.mcp.definitions import MAX_DEFINITION_BYTES, difference, digest, digest_of_all, read_spec
 from toolsets.mcp.errors import Unusable
+from toolsets.mcp.schemas import MAX_TEXT
 from toolsets.mcp.secrets import Secrets
 
 LOOK: dict[str, Any] = {
@@ -139,13 +141,72 @@ def test_the_digest_of_a_list_does_not_depend_on_its_order() -> None:
             {"a": 1},
             "schema cannot",
         ),
-        ({"properties": {"a": {"pattern": "("}}}, {"a": "x"}, "the tool's own schema cannot be used"),
+        (
+            {"patternProperties": {"^x": {"type": "integer"}}, "additionalProperties": False},
+            {"xa": "1", "ya": 1},
+            "ya: is no argument of it; the arguments are: none; xa: must be of type integer",
+        ),
+        (
+            {"patternProperties": {"^x": {}}, "additionalProperties": {"type": "integer"}},
+            {"x": "1", "y": "1"},
+            "y: must be of type integer",
+        ),
     ],
 )
 def test_bad_arguments_are_named_with_what_was_expected(
     schema: dict[str, Any], arguments: dict[str, Any], says: str
 ) -> None:
     assert says in refused(schema, **arguments)
+
+
+SLOW = "^([a-zA-Z0-9]+)+@x$"
+"""Takes a matcher that goes back longer than anybody waits, on a text of 40 letters."""
+DRAFT = "http://json-schema.org/draft-07/schema#"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"pattern": SLOW}}},
+        {"properties": {"a": {"$schema": DRAFT, "pattern": SLOW}}},
+        {"properties": {"a": {"propertyNames": {"pattern": SLOW}, "pattern": SLOW}}},
+    ],
+)
+def test_a_pattern_that_would_take_for_ever_is_matched_at_once(schema: dict[str, Any]) -> None:
+    assert "a: must satisfy pattern" in refused(schema, a="a" * 40)
+
+
+@pytest.mark.parametrize("keyword", ["additionalProperties", "unevaluatedProperties"])
+def test_so_is_one_of_the_names_of_arguments(keyword: str) -> None:
+    schema: dict[str, JsonValue] = {"patternProperties": {SLOW: {}}, keyword: {"type": "integer"}}
+
+    assert SchemaArguments(schema).read('{"%s":1}' % ("a" * 40))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("^(?!b)", "b"),
+        (r"(.)\1", "ab"),
+        ("(", "x"),
+        ("((((a?){500}){500}){500}){500}", "x"),
+        ("^a*$", "a" * MAX_TEXT + "b"),
+        ("(" * 9000 + ")" * 9000, "x"),
+    ],
+)
+def test_what_is_not_matched_at_once_is_left_to_the_server(pattern: str, text: str) -> None:
+    spec = read_spec(
+        "house", {**LOOK, "inputSchema": {"type": "object", "additionalProperties": {"pattern": pattern}}}, config()
+    )
+
+    assert SchemaArguments(spec.parameters).read(jsontext.canonical({"a": text})) == {"arguments": {"a": text}}
+
+
+def test_a_schema_that_would_be_checked_for_ever_is_given_up() -> None:
+    doubled = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)}
+    schema = {"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": {**doubled, "d40": {}}}
+
+    assert "they could not be checked against the tool's schema within 1 s" in refused(schema, a=1)
 
 
 @pytest.mark.parametrize(

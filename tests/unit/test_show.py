@@ -2,14 +2,15 @@
 
 import click
 import pytest
+from pydantic import JsonValue
 
 from client import show
-from client.answers import commands
+from client.answers import commands, look
 from client.ending import shown
 from client.shifts import Listed, Snapshot
 from longshift.contracts import RunResult
 from longshift.messages import ToolCall
-from longshift.questions import Question, question
+from longshift.questions import MAX_SHOWN, Question, question
 from longshift.status import Status
 
 RUN_ID = "shop-20300101-090000-1f2e"
@@ -112,11 +113,36 @@ def test_what_a_run_asks_is_shown_in_approvals_state_and_list_and_with_the_comma
     [
         ("x; rm -rf ~", f"longshift approve {RUN_ID} 'x; rm -rf ~'"),
         ("--json", f"longshift approve -- {RUN_ID} --json"),
+        ("-a b", f"longshift approve -- {RUN_ID} '-a b'"),
         ("a\x1b[2J", f"longshift approve {RUN_ID} 'a\\x1b[2J'"),
     ],
 )
 def test_the_command_that_answers_names_any_call_as_one_word_of_a_shell(call_id: str, words: str) -> None:
     assert commands(RUN_ID, APPROVAL.model_copy(update={"call_id": call_id}))[0] == words
+
+
+@pytest.mark.parametrize("given", ["short", "long"])
+def test_a_question_that_has_a_part_of_the_arguments_only_names_the_command_that_shows_them_first(
+    given: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments: dict[str, JsonValue] = {"sku": "SKU-VANILLA", "remark": "x" * (MAX_SHOWN if given == "long" else 1)}
+    run = waiting(question("approval", CALL.model_copy(update={"arguments": arguments}), "always", 0.0))
+    first = f"longshift transcript {RUN_ID} --call call-7"
+
+    show.asking([run])
+    listed = capsys.readouterr().out
+
+    if given == "long":
+        assert listed.index(first) < listed.index("longshift approve")
+        assert show.asked(run)["look_first"] == first
+    else:
+        assert "transcript" not in listed
+        assert show.asked(run)["look_first"] is None
+
+
+def test_the_command_that_shows_a_call_names_any_call_as_one_word_of_a_shell() -> None:
+    asked = APPROVAL.model_copy(update={"call_id": "-a b"})
+    assert look(RUN_ID, asked) == f"longshift transcript {RUN_ID} --call='-a b'"
 
 
 def test_a_result_names_the_calls_that_may_have_happened_apart_from_those_that_never_ran(

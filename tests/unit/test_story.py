@@ -300,6 +300,71 @@ def test_an_event_tells_its_line(event: dict[str, Any], line: str) -> None:
     assert told(event) == [line]
 
 
+def nested(levels: int) -> Any:
+    """Lists in lists."""
+    value: Any = "x"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        (float("inf"), "inf"),
+        ({"paid": float("nan")}, "{'paid': nan}"),
+        (["\ud800"], '["\\ud800"]'),
+        (b"\x1b[2J", "b'\\x1b[2J'"),
+        (nested(5_000), "[[[[[[...]]]]]]"),
+    ],
+    ids=["infinite", "not a number", "surrogate", "bytes", "deep"],
+)
+@pytest.mark.parametrize("name", ["resolve", "deny", "set_limits", "tell"])
+def test_what_no_json_can_hold_is_told_as_what_it_is(name: str, sent: Any, shown: str) -> None:
+    """The Temporal UI and command send such values; a run goes on, and so does its story."""
+    given = {
+        "resolve": {"call_id": "c1", "outcome": "happened", "result": sent},
+        "deny": {"call_id": "c1", "reason": sent},
+        "set_limits": {"seconds": sent},
+        "tell": {"text": sent},
+    }[name]
+    for event in ("WORKFLOW_EXECUTION_SIGNALED", "WORKFLOW_EXECUTION_UPDATE_ACCEPTED"):
+        (line,) = told({"event": event, "name": name, "values": (given,)})
+        assert shown in line
+
+
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(st.characters()), inner, max_size=3),
+    max_leaves=8,
+)
+NAMES = ("call_id", "outcome", "result", "reason", "text", "mode", "unknown_calls", "status", "detail", "task", "call")
+OBJECTS = st.dictionaries(st.sampled_from(NAMES), ANY_JSON)
+
+
+@given(
+    event=st.sampled_from(
+        [
+            "WORKFLOW_EXECUTION_STARTED",
+            "WORKFLOW_EXECUTION_COMPLETED",
+            "WORKFLOW_EXECUTION_SIGNALED",
+            "WORKFLOW_EXECUTION_UPDATE_ACCEPTED",
+            "WORKFLOW_PROPERTIES_MODIFIED",
+            "ACTIVITY_TASK_SCHEDULED",
+        ]
+    ),
+    name=st.sampled_from(["stop", "tell", "set_limits", "approve", "deny", "resolve", "run_tool", "call_model"])
+    | st.text(st.characters()),
+    values=st.lists(OBJECTS | ANY_JSON, max_size=2),
+    memo=OBJECTS,
+)
+def test_whatever_a_history_holds_its_lines_can_be_written(
+    event: str, name: str, values: list[Any], memo: dict[str, Any]
+) -> None:
+    for line in told({"event": event, "name": name, "values": tuple(values), "memo": memo}):
+        line.encode()
+
+
 @pytest.mark.parametrize(
     "event",
     [

@@ -158,7 +158,7 @@ async def test_an_answer_counts_for_the_call_and_the_arguments_that_were_seen_on
     async with shop_open(client, queue, journal_url, outside.agent(), Script([ORDER], "Done.")):
         run_id = await shifts.start(GIVEN)
         question = await asked(shifts, run_id)
-        with pytest.raises(Refused, match="order-1 waits for approval"):
+        with pytest.raises(Refused, match="call order-1 does"):
             await shifts.question(run_id, "order-2")
         with pytest.raises(Refused, match="order-1 waits for approval"):
             await shifts.approve(run_id, question.model_copy(update={"call_id": "order-2"}))
@@ -296,10 +296,7 @@ async def test_a_call_is_shown_with_its_whole_observation_where_the_model_was_gi
         await shifts.tool_call(run_id, "other")
 
 
-async def test_questions_and_calls_of_an_unknown_or_unopened_run_are_said_to_be_none(
-    shifts: Shifts, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sending, "UPDATE_SECONDS", 0.2)  # as above
+async def test_questions_and_calls_of_an_unknown_or_unopened_run_are_said_to_be_none(shifts: Shifts) -> None:
     with pytest.raises(NoSuchRun):
         await shifts.question("no-such-run", "c")
     with pytest.raises(NoSuchRun):

@@ -1,20 +1,15 @@
 """A call's arguments, checked against the JSON schema that a server gives."""
 
-import re
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
-from jsonschema import Draft202012Validator, SchemaError
 from jsonschema.exceptions import ValidationError
-from jsonschema.protocols import Validator
-from jsonschema.validators import validator_for
 from pydantic import JsonValue
-from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from longshift import jsontext
 from longshift.signatures import MAX_PLACE, BadArguments, shown
+from toolsets.mcp import schemas
 from toolsets.mcp.errors import Unusable
 
 
@@ -34,19 +29,17 @@ class SchemaArguments:
         """
         given = jsontext.parse(text)
         try:
-            errors = sorted(self._validator.iter_errors(given), key=lambda error: [str(step) for step in error.path])
+            errors = sorted(schemas.errors(self.schema, given), key=lambda error: [str(step) for step in error.path])
             problems = dict.fromkeys(text for error in errors for text in _problems(error))
-        except (Unresolvable, RecursionError, re.error) as error:
+        except schemas.TooLong:
+            reason = f"they could not be checked against the tool's schema within {schemas.SECONDS:g} s"
+            raise BadArguments([f"the arguments: {reason}; give shorter ones, or take another tool"]) from None
+        except (Unresolvable, RecursionError) as error:
             reason = f"the tool's own schema cannot be used ({type(error).__name__}); take another tool"
             raise BadArguments([f"the arguments: {reason}"]) from None
         if problems:
             raise BadArguments(list(problems))
         return {"arguments": given}
-
-    @cached_property
-    def _validator(self) -> Validator:
-        # The registry is empty, and so a reference that leaves the schema resolves to nothing and fetches nothing.
-        return validator_for(self.schema, default=Draft202012Validator)(self.schema, registry=Registry())
 
 
 def check_schema(schema: dict[str, JsonValue]) -> None:
@@ -54,10 +47,12 @@ def check_schema(schema: dict[str, JsonValue]) -> None:
     if schema.get("type") != "object":
         raise Unusable('its schema is not of type "object"')
     try:
-        validator_for(schema, default=Draft202012Validator).check_schema(schema)
-    except SchemaError as error:
-        place = ".".join(str(step) for step in error.absolute_path)[:MAX_PLACE] or "the schema"
-        raise Unusable(f"its schema is no JSON schema (at {place})") from None
+        errors = schemas.errors_of_schema(schema)
+    except (RecursionError, schemas.TooLong) as error:
+        raise Unusable(f"its schema cannot be checked ({type(error).__name__})") from None
+    if errors:
+        place = ".".join(str(step) for step in errors[0].absolute_path)[:MAX_PLACE] or "the schema"
+        raise Unusable(f"its schema is no JSON schema (at {place})")
 
 
 def _problems(error: ValidationError) -> list[str]:
@@ -70,14 +65,11 @@ def _problems(error: ValidationError) -> list[str]:
         case "required" if isinstance(given, dict):
             properties = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
             return [_missing([*steps, name], properties.get(name)) for name in rule if name not in given]
-        case "additionalProperties" if isinstance(given, dict) and rule is False:
-            known = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
-            patterns = error.schema.get("patternProperties", {}) if isinstance(error.schema, dict) else {}
-            extra = [name for name in given if name not in known and not any(re.search(p, name) for p in patterns)]
-            names = f"the arguments are: {', '.join(known) or 'none'}"
+        case "additionalProperties" if isinstance(given, dict) and isinstance(error.schema, dict):
             if steps:
-                return [f"{'.'.join([*steps, name])[:MAX_PLACE]}: is not expected here" for name in extra]
-            return [f"{name[:MAX_PLACE]}: is no argument of it; {names}" for name in extra]
+                return [f"{'.'.join([*steps, error.message])[:MAX_PLACE]}: is not expected here"]
+            names = ", ".join(error.schema.get("properties", {})) or "none"
+            return [f"{error.message[:MAX_PLACE]}: is no argument of it; the arguments are: {names}"]
         case "type":
             kinds = " or ".join(rule) if isinstance(rule, list) else rule
             return [f"{place}: must be of type {kinds}, not {shown(given)}"]
