@@ -13,7 +13,7 @@ def upgrade() -> None:
         "remembered",
         sa.Column("run_id", sa.Text, primary_key=True),
         sa.Column("key", sa.Text, primary_key=True),
-        sa.Column("handed_with", sa.BigInteger, primary_key=True),
-        sa.Column("resets", sa.BigInteger, nullable=False),
+        sa.Column("handed_with", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("resets", sa.Integer, nullable=False),
         sa.Column("seen", sa.Text),
     )
