@@ -289,7 +289,11 @@ async def pending(handle: Handle, activity_name: str, state: "PendingActivitySta
     return any(one.activity_type.name == activity_name and one.state == state for one in waited_for)
 
 
-ENDING = {"a stop now": {}, "the deadline": {"seconds": 1}, "its working seconds": {"working_seconds": 0.1}}
+ENDING: Mapping[str, dict[str, Any]] = {
+    "a stop now": {},
+    "the deadline": {"seconds": 1},
+    "its working seconds": {"working_seconds": 0.1},
+}
 """What would end a run, and the limits for it."""
 
 
