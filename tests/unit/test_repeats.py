@@ -8,7 +8,7 @@ from longshift.memory import Seen
 from longshift.messages import ToolCall
 from longshift.recording import record
 from longshift.repeats import Repetition, count, key_of
-from tests.unit.loop_driver import call, turn
+from tests.unit.authored import call, turn
 
 EFFECTS = {"send"}
 
