@@ -13,7 +13,7 @@ from longshift import contracts
 from longshift.contracts import RunInput
 from longshift.messages import UserMessage
 from longshift.status import Status
-from tests.workflows.raw_runs import until
+from tests.workflows import raw_runs
 from tests.workflows.running import ESCAPES, GIVEN, PARROT, Script, call, shop_open, until, working
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -37,7 +37,7 @@ async def test_a_started_run_has_an_id_of_its_agent_and_the_time_and_its_task_in
         listed = {run.run_id: run for run in await shifts.list(limit=1000)}
         return listed if run_id in listed else None
 
-    listed = await until(look)
+    listed = await raw_runs.until(look)
     assert listed is not None
     assert listed[run_id].goal == "Say something."
     assert listed[run_id].agent == "parrot"
