@@ -39,6 +39,11 @@ def tool_missing(message: str) -> ApplicationError:
     return ApplicationError(message, type=contracts.TOOL_MISSING, non_retryable=True, category=KNOWN)
 
 
+def place_taken(message: str) -> ApplicationError:
+    """An effect that will never run: its place in the ledger is another one's."""
+    return ApplicationError(message, type=contracts.PLACE_TAKEN, non_retryable=True, category=KNOWN)
+
+
 def outcome_unknown(message: str) -> ApplicationError:
     """An effect that may have happened. Final: it is never tried again by the platform."""
     return ApplicationError(message, type=contracts.OUTCOME_UNKNOWN, non_retryable=True, category=KNOWN)

@@ -77,14 +77,12 @@ class ModelCalls(Recorder):
 
     def _draw(self, request: CallModel, spec: RunSpec) -> Draw | None:
         """What the call takes from the run's fund, if it has one, until its cost is known."""
-        if spec.fund is None:
-            return None
         config = self._endpoint_configs.get(spec.endpoint.name)
+        if spec.fund is None or config is None:  # nothing can be sent to an endpoint that this worker does not know
+            return None
         # A workflow of a version that knew no fund tells no context: then its limit bounds it.
         context = request.context_bytes or spec.agent.limits.context_bytes
-        highest = highest_cost(
-            config.price if config is not None else None, context_bytes=context, allowed=request.output_tokens
-        )
+        highest = highest_cost(config.price, context_bytes=context, allowed=request.output_tokens)
         return Draw(spec.fund, most(request.estimate, highest))
 
     async def _send(self, request: CallModel, spec: RunSpec, draw: Draw | None) -> Reply:

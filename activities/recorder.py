@@ -38,6 +38,7 @@ class Recorder:
         heartbeat_seconds: float,
         in_thread: observations.InThread = asyncio.to_thread,
         mcp_servers: "Mapping[str, McpServer]" = MappingProxyType({}),
+        grace_seconds: float = 0.0,
     ) -> None:
         self._journal = journal
         self._agents = agents
@@ -45,11 +46,12 @@ class Recorder:
         self._endpoint_configs = endpoint_configs
         self._heartbeat_seconds = heartbeat_seconds
         self._in_thread = in_thread
+        self._grace_seconds = grace_seconds
         self._toolbox = Toolbox(agents, mcp_servers)
 
     async def _settle(self, write: Callable[[], Awaitable[Settled]]) -> Settled:
         """Record what came of a call. It may have been paid for or have changed the world, so a journal that is away
-        is waited for, as long as the platform lets this attempt live."""
+        is waited for, as long as this attempt lives."""
         while True:
             try:
                 settled = await write()

@@ -20,7 +20,7 @@ from longshift.messages import ToolMessage
 from longshift.observations import Observation
 from longshift.recording import record
 from longshift.tools import Kind, Tool, ToolContext, ToolSpec
-from store.errors import JournalMismatch, JournalUnavailable
+from store.errors import JournalMismatch, JournalUnavailable, PlaceTaken
 from store.ledger import Fenced
 from store.tool_calls import Observed
 
@@ -49,16 +49,16 @@ class ToolCalls(Recorder):
         spec = await self._journal.spec(request.run_id)
         recorded = _recorded(spec, request.call.name)
         known = await self._toolbox.tool(spec.agent.name, recorded)
-        # What the run was told of the tool stands; an effect is one from the moment that either says so.
-        kind: Kind = "effect" if "effect" in (recorded.kind, known.spec.kind) else "read"
-        tool = replace(known, spec=recorded.model_copy(update={"kind": kind}))
+        if recorded.kind == "read" and known.spec.kind == "effect":
+            raise failures.tool_missing(f"{recorded.name} was a read when the run started and is an effect now")
+        tool = replace(known, spec=recorded)  # what the run was told of the tool stands
         if request.repeat_of is not None:
             return await self._tell_again(request, request.repeat_of, recorded.max_bytes)
         arguments = request.call.arguments
         if request.call.arguments_sha256 is not None:
             whole = await self._journal.tool_call(request.run_id, request.model_call, request.position)
             arguments = whole.arguments
-        if kind == "read":
+        if recorded.kind == "read":
             return await self._read(request, tool, arguments)
         return await self._left_to_finish(self._effect(request, tool, arguments))
 
@@ -79,17 +79,28 @@ class ToolCalls(Recorder):
         """Let an effect finish, whatever the platform says meanwhile: a cancellation, a time-out or a pause would not
         undo it, and its outcome is worth having. Only a worker that ends past its grace breaks it off."""
         effect = asyncio.create_task(work)
-        while True:
-            try:
-                return await asyncio.shield(effect)
-            except asyncio.CancelledError:
-                if effect.done():
-                    raise failures.outcome_unknown("it cancelled itself while it was at work") from None
-                details = activity.cancellation_details()
-                if details is not None and details.worker_shutdown:
+        # Temporal cancels an activity once, and may have done so long before its worker ends.
+        ending = asyncio.create_task(self._worker_ended())
+        try:
+            while not effect.done():
+                try:
+                    await asyncio.wait([effect, ending], return_when=asyncio.FIRST_COMPLETED)
+                except asyncio.CancelledError:
+                    continue
+                if ending.done() and not effect.done():
                     effect.cancel()
                     await asyncio.wait([effect])
-                    raise
+                    raise asyncio.CancelledError
+        finally:
+            ending.cancel()
+        if effect.cancelled():
+            raise failures.outcome_unknown("it cancelled itself while it was at work")
+        return effect.result()
+
+    async def _worker_ended(self) -> None:
+        """Return once this worker was told to end and its grace is over."""
+        await activity.wait_for_worker_shutdown()
+        await asyncio.sleep(self._grace_seconds)
 
     async def _effect(self, request: RunTool, tool: Tool[..., Any], arguments: Mapping[str, Any]) -> RanTool:
         """Make an effect, once `started` is committed; never where it may have been made before."""
@@ -98,8 +109,12 @@ class ToolCalls(Recorder):
         if activity.info().attempt > 1 or not await self._journal.begin_effect(request, sender(), started, again=again):
             return await self._dispatched_before(request)
         # A worker that stood still since then may not begin what the run has given up meanwhile.
-        passed = max(time.time() - started, time.monotonic() - began)
-        seen = await self._handled(request, tool, arguments, tool.spec.timeout_seconds - passed)
+        left = tool.spec.timeout_seconds - max(time.time() - started, time.monotonic() - began)
+        if left <= 0:
+            await self._settle(lambda: self._journal.withdraw_effect(request))
+            raise failures.outcome_unknown(f"{request.call.name} was not begun: its worker stood still")
+        # A thread cannot be told to stop: what a sync handler does past its time is waited for, and settled late.
+        seen = await self._handled(request, tool, arguments, left if tool.is_async else None)
         if seen is None or seen.kind == "outcome_unknown":
             why = _too_long(tool) if seen is None else observations.message_of(seen.content)
             await self._settle(lambda: self._journal.leave_unknown(request, time.time(), why))
@@ -107,11 +122,9 @@ class ToolCalls(Recorder):
         return await self._observed(request, "effect", _observed(request, seen, began), started)
 
     async def _handled(
-        self, request: RunTool, tool: Tool[..., Any], arguments: Mapping[str, Any], seconds: float
+        self, request: RunTool, tool: Tool[..., Any], arguments: Mapping[str, Any], seconds: float | None
     ) -> Observation | None:
-        """What the tool's handler brought; None where its time ran out. Without any time it is not begun."""
-        if seconds <= 0:
-            return None
+        """What the tool's handler brought; None where its time ran out, if it has one."""
         context = ToolContext(
             run_id=request.run_id,
             call_id=request.call.id,
@@ -157,15 +170,20 @@ class ToolCalls(Recorder):
             whole = None if content == request.resolution else request.resolution
             word = Observed(_message(call, content), 0, fatal=False, whole=whole)
             return SettledEffect(ran=_ran(await self._journal.resolve_effect(call, word, time.time())))
-        asked, at_work = time.monotonic(), recorded.timeout_seconds + RECORD_SECONDS
+        at_work = recorded.timeout_seconds + RECORD_SECONDS
+        over: float | None = None
         while True:
             standing = await self._journal.settle_effect(call, time.time())
             if isinstance(standing, Observed):
                 return SettledEffect(ran=_ran(standing))
             if isinstance(standing, Fenced):
                 return SettledEffect(fence=standing.dispatch)
-            # Two workers' clocks may differ: no longer than a handler may take from now on, whatever they say.
-            left = min(standing.started_at - time.time(), asked - time.monotonic()) + at_work
+            if over is None:
+                # Two workers' clocks may differ: no longer than a handler may take from now on, whatever they say, and
+                # long enough for a worker to record what it has, since the journal may have come back just now.
+                left = at_work + min(0.0, standing.started_at - time.time())
+                over = time.monotonic() + max(left, RECORD_SECONDS)
+            left = over - time.monotonic()
             if standing.over or left <= 0 or not request.patient:
                 why = standing.why or "it was begun, and its outcome was not recorded"
                 return SettledEffect(fence=standing.dispatch, unknown=why)
@@ -178,6 +196,8 @@ def _known_failures(tool: str) -> Iterator[None]:
     """Make of whatever is raised a failure whose type says what it means for the run."""
     try:
         yield
+    except PlaceTaken as error:
+        raise failures.place_taken(str(error)) from None
     except JournalMismatch as error:
         raise failures.journal_differs(str(error)) from None
     except JournalUnavailable as error:

@@ -55,6 +55,8 @@ JOURNAL_AWAY = "JournalUnavailable"
 """Failure type of work that the journal's absence kept from being begun."""
 TOOLS_AWAY = "ToolsUnavailable"
 """Failure type of a run that waits for a server of its tools before it can begin."""
+PLACE_TAKEN = "PlaceTaken"
+"""Failure type of an effect whose place in the ledger belongs to another one, made before the workflow was reset."""
 JOURNAL_DIFFERS = "JournalMismatch"
 """Failure type of a journal that does not hold what the workflow carries."""
 NO_SUCH_TOOL = (TOOL_MISSING, "NotFoundError")
@@ -317,6 +319,8 @@ class RunResult(Payload):
     partial_whole: Weight | None = None
     """The same as `answer_whole`, of `partial`."""
     model_calls: int = 0
+    withdrawn: int = Field(0, exclude_if=usual(0))
+    """Model calls that have a number and do not count, since a fund did not pay for them."""
     tool_calls: int = 0
     output_tokens: int = 0
     exposure: int = 0

@@ -25,9 +25,10 @@ MAX_HOW = 400
 class Missed:
     """A dispatch that brought no observation, as far as the platform can tell."""
 
-    kind: Literal["unknown", "not_taken", "not_begun", "missing"]
+    kind: Literal["unknown", "not_taken", "not_begun", "missing", "displaced"]
     """`unknown`: only the ledger can tell. The others surely ran no handler: no worker took it, or it was cancelled
-    before one did; the journal could not take the `started` row; the worker has no such tool."""
+    before one did; the journal could not take the `started` row; the worker has no such tool; its place in the ledger
+    is another effect's."""
     how: str
     """What happened, in words."""
 

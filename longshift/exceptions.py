@@ -74,7 +74,8 @@ def from_exception(exception: BaseException, *, effect: bool = False) -> tuple[s
     if isinstance(exception, BaseExceptionGroup):
         parts = [from_exception(part, effect=effect) for part in exception.exceptions[:MAX_PARTS]]
         kinds = {kind for kind, _ in parts}
-        return kinds.pop() if len(kinds) == 1 else "exception", "; ".join(message for _, message in parts)
+        unknown = "outcome_unknown" if "outcome_unknown" in kinds else "exception"
+        return kinds.pop() if len(kinds) == 1 else unknown, "; ".join(message for _, message in parts)
     # Cut before the patterns run, too: a text of megabytes must not cost seconds.
     text = _scrubbed(_text_of(exception)[: 4 * MAX_MESSAGE]).strip()
     name = type(exception).__name__

@@ -172,6 +172,7 @@ def conclude(state: RunState, end: End, unrun: Sequence[str], unknown: Sequence[
         partial_whole=partial.whole if partial else None,
         detail=end.detail,
         model_calls=state.model_calls,
+        withdrawn=state.withdrawn,
         tool_calls=state.tool_calls,
         output_tokens=state.output_tokens,
         exposure=state.exposure,

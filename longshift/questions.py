@@ -15,7 +15,7 @@ QuestionKind = Literal["approval", "outcome"]
 AnswerKind = Literal["approved", "denied", "happened", "did_not_happen", "stop"]
 
 MAX_SHOWN = 400
-"""Characters of the arguments that a question shows; the journal has them whole."""
+"""Characters of the arguments that a question shows, which the journal has whole, and of its reason."""
 MIN_DIGEST = 8
 """Hex digits of the arguments' digest that an answer must give at least."""
 
@@ -69,7 +69,7 @@ def question(kind: QuestionKind, call: ToolCall, why: str, now: float) -> Questi
         name=call.name,
         arguments=arguments if len(arguments) <= MAX_SHOWN else arguments[: MAX_SHOWN - 3] + "...",
         arguments_sha256=arguments_digest(call),
-        why=why,
+        why=why if len(why) <= MAX_SHOWN else why[: MAX_SHOWN - 3] + "...",
         asked_at=now,
     )
 

@@ -73,6 +73,10 @@ class RunState(BaseModel):
     decisions_made: int = 0
 
     model_calls: int = 0
+    withdrawn: int = 0
+    """Model calls that were taken back; they have numbers and do not count."""
+    unfunded_in_row: int = 0
+    """Attempts at the next model call that the run's fund did not pay for."""
     replies: int = 0
     """Replies that endpoints gave, turns and failures."""
     tool_calls: int = 0
@@ -149,14 +153,16 @@ class RunState(BaseModel):
         return min(self.deadline - now, MAX_DURATION)
 
     def begin_model_call(self) -> int:
-        """Count an admitted model call and reserve its estimate; the number of the call."""
+        """Count an admitted model call and reserve its estimate; the number of the call, which no other call has."""
         self.model_calls += 1
         self.exposure += self.limits.estimate
-        return self.model_calls
+        return self.model_calls + self.withdrawn
 
     def withdraw_model_call(self, estimate: int) -> None:
-        """Forget a call that was never admitted: the run's fund, which only an activity can ask, did not pay for it."""
+        """Take a call back that was never admitted: the run's fund, which only an activity can ask, did not pay for it.
+        Its number is not given again, so that a late worker which still holds it begins nothing."""
         self.model_calls -= 1
+        self.withdrawn += 1
         self.exposure -= estimate
 
     def settle_turn(self, turn: Turn, estimate: int) -> None:

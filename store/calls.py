@@ -93,9 +93,9 @@ def begin_model_call(
     standing = connection.execute(_CALLS_FROM, {"run": run.run_id, "from_number": request.number}).all()
     own = standing[0] if standing and standing[0].number == request.number else None
     if own is not None and _is_the_same(request, own):
+        if own.state == "sent" and own.sender == sender:
+            return Fresh(), None  # by this very attempt: the connection was lost with its commit
         return _outcome(connection, request, own, now), None  # this request was carried out already
-    if own is not None and _is_older(request, sender, own):
-        return Lost(_lost(request, "was given up before a worker entered it")), None
 
     confirmed = confirm(connection, run, request.head, request.entries)
     if own is None and confirmed.parting is None and (standing or request.number <= run.admitted):
@@ -134,7 +134,11 @@ def settle_model_call(
         "milliseconds": turn.milliseconds,
         "ended_at": now,
     }
-    return _settle_sent(connection, request, values, turn.cost)
+    if _settle_sent(connection, request, values, turn.cost):
+        return True
+    # It stands already where the connection was lost with the commit, and the transaction is repeated.
+    standing = connection.execute(_CALLS_FROM, {"run": request.run_id, "from_number": request.number}).first()
+    return standing is not None and standing.number == request.number and standing.body == values["body"]
 
 
 def fail_model_call(connection: Connection, request: CallModel, failure: ModelFailure, now: float) -> bool:
@@ -147,14 +151,6 @@ def _is_the_same(request: CallModel, standing: Row[Any]) -> bool:
     head = (standing.context_length, standing.context_digest)
     excerpt = None if standing.excerpt is None else Excerpt.model_validate_json(standing.excerpt)
     return head == (request.head.length, request.head.digest) and excerpt == request.excerpt
-
-
-def _is_older(request: CallModel, sender: str, standing: Row[Any]) -> bool:
-    """Whether another request was made before the one that stands under its number: a fund did not pay for it, the run
-    waited and went on, and now a suspended worker wakes up with it. In one run of the workflow the transcript only
-    grows; a reset makes another run of it, and its request goes the other way, however long."""
-    same_run = sender.partition("/")[0] == standing.sender.partition("/")[0]
-    return same_run and request.head.length <= int(standing.context_length)
 
 
 def _outcome(connection: Connection, request: CallModel, row: Row[Any], now: float) -> Found:

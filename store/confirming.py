@@ -70,8 +70,11 @@ class Run:
 
     @property
     def admitted(self) -> int:
-        """Model calls that a closed run had admitted; 0 for an open one."""
-        return RunResult.model_validate_json(self.result).model_calls if self.result else 0
+        """The last number that a closed run gave to a model call; 0 for an open one."""
+        if not self.result:
+            return 0
+        result = RunResult.model_validate_json(self.result)
+        return result.model_calls + result.withdrawn
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ JournalError
 |-- JournalUnavailable   it cannot be reached, read or written now; the message names the remedy
 |-- FundRefused          a fund does not pay, or is not there; the message names the remedy
 `-- JournalMismatch      what it holds is not what the workflow says it must hold; trying again does not help
+    `-- PlaceTaken       the place of a call is another one's, which was made before the workflow was reset
 """
 
 
@@ -18,6 +19,10 @@ class JournalUnavailable(JournalError):
 
 class JournalMismatch(JournalError):
     """The journal and the workflow disagree about a run. Final; the message names the run and the row."""
+
+
+class PlaceTaken(JournalMismatch):
+    """The row of a tool call belongs to another call, made before the workflow was reset and went another way."""
 
 
 class FundRefused(JournalError):

@@ -191,6 +191,10 @@ class Journal:
         Changes nothing where the effect is settled, or another dispatch of it was begun or fenced."""
         await self._database.write(lambda c: ledger.leave_unknown(c, request, now, why))
 
+    async def withdraw_effect(self, request: RunTool) -> None:
+        """Enter that the handler of a dispatch which was entered as started was not begun, and now never is."""
+        await self._database.write(lambda c: ledger.withdraw_effect(c, request))
+
     async def settle_effect(self, request: RunTool, now: float) -> Standing:
         """Find out what came of a dispatch whose outcome did not reach the workflow, and fence it: from now on neither
         it nor a lower one can begin.

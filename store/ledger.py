@@ -5,15 +5,17 @@ Functions of one transaction, of one statement wherever two workers could come b
     no row   -> fenced     the dispatch was given up: it never began, and neither it nor a lower one ever will
     fenced   -> started    by a higher dispatch only
     started  -> unknown    the handler is over and cannot say what came of it
+    started  -> fenced     by its own worker, which stood still and did not begin the handler
     started, unknown -> started    by a higher dispatch, and only of a tool that may be called again (idempotent)
     started, unknown -> settled    by the handler, or by a person's word; what is settled stays as it is
 
-A row that was started is never fenced, and so a fenced effect was never run.
+No other worker fences a row that was started, and so a fenced effect was never run.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, update
+from sqlalchemy import Connection, bindparam, select, update
 
 from longshift.contracts import RunTool
 from longshift.messages import arguments_digest
@@ -63,19 +65,34 @@ _LEAVE = update(TOOL_CALLS).where(
 )
 
 
+_OWN = select(TOOL_CALLS.c.state).where(
+    *AT_PLACE,
+    TOOL_CALLS.c.state == "started",
+    TOOL_CALLS.c.attempt == bindparam("by"),
+    TOOL_CALLS.c.dispatch == bindparam("under"),
+)
+
+
 def begin_effect(connection: Connection, request: RunTool, attempt: str, now: float, *, again: bool) -> bool:
     """Enter a dispatch as started. Returns False, and changes nothing, where it must not run."""
     row = tool_row(request, "effect", attempt, now) | {"state": "started"}
     statement = (_BEGIN_AGAIN if again else _BEGIN)[connection.dialect.name]
-    return connection.execute(statement, row).one_or_none() is not None
+    if connection.execute(statement, row).one_or_none() is not None:
+        return True
+    # This very attempt's own row: the connection was lost with its commit, and the transaction is repeated.
+    own = place(request) | {"by": attempt, "under": request.dispatch}
+    return connection.execute(_OWN, own).one_or_none() is not None
+
+
+def withdraw_effect(connection: Connection, request: RunTool) -> None:
+    """Fence a dispatch that was entered as started and whose handler, as its worker knows, was not begun."""
+    connection.execute(_LEAVE, _own_call(request) | {"state": "fenced"})
 
 
 def leave_unknown(connection: Connection, request: RunTool, now: float, why: str) -> None:
     """Enter that the handler of this dispatch is over; where another dispatch was begun since, that one may still
     say what came of it."""
-    call = {"tool": request.call.name, "arguments": arguments_digest(request.call)}
-    where = place(request) | call | {"under": request.dispatch}
-    connection.execute(_LEAVE, where | {"state": "unknown", "note": why, "settled_at": now})
+    connection.execute(_LEAVE, _own_call(request) | {"state": "unknown", "note": why, "settled_at": now})
 
 
 def settle_effect(connection: Connection, request: RunTool, now: float) -> Standing:
@@ -102,3 +119,9 @@ def resolve_effect(connection: Connection, request: RunTool, observed: Observed,
     Raises JournalMismatch where the key belongs to another call, or to an effect that was given up before it began.
     """
     return settle(connection, _RESOLVE, request, tool_row(request, "effect", A_PERSON, now), observed, now)
+
+
+def _own_call(request: RunTool) -> dict[str, Any]:
+    """The values of the conditions of _LEAVE."""
+    call = {"tool": request.call.name, "arguments": arguments_digest(request.call)}
+    return place(request) | call | {"under": request.dispatch}

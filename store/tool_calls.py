@@ -15,7 +15,7 @@ from sqlalchemy.sql.dml import ReturningInsert
 from longshift.contracts import RunTool
 from longshift.messages import AssistantMessage, ToolCall, ToolMessage, arguments_digest, text_of
 from longshift.tools import Kind
-from store.errors import JournalMismatch
+from store.errors import JournalMismatch, PlaceTaken
 from store.tables import MODEL_CALLS, TOOL_CALLS, ToolState, stored
 
 
@@ -152,14 +152,14 @@ def settle(
 def written(connection: Connection, statement: Upsert, request: RunTool, row: Mapping[str, Any]) -> Row[Any]:
     """Write `row`. Returns what stands then, written or not.
 
-    Raises JournalMismatch where that is of another call.
+    Raises PlaceTaken where that is of another call.
     """
     standing = (
         connection.execute(statement[connection.dialect.name], row).one_or_none()
         or connection.execute(_TOOL_CALL, place(request)).one()
     )
     if not _is_of(standing, request):
-        raise JournalMismatch(
+        raise PlaceTaken(
             f"run {request.run_id!r}: the place of call {request.position} of model call {request.model_call} is held "
             f"by another call, of {standing.name!r}, made before the run was reset"
         )

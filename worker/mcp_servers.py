@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from longshift.agent import Agent
 from worker.problems import SettingsRefused
 from worker.settings import Settings
 
@@ -30,3 +31,18 @@ def mcp_servers(settings: Settings, environ: Mapping[str, str] = os.environ) -> 
     if problems:
         raise SettingsRefused(problems)
     return servers
+
+
+def keys_in_reach(settings: Settings, agents: Mapping[str, Agent]) -> str | None:
+    """A warning where agents run commands beside MCP programs that are handed keys: both have one user, and a program's
+    environment is open to all of its user's processes. None where there is nothing to warn of."""
+    programs = sorted(name for name, server in settings.mcp_servers.items() if server.command and server.env_from)
+    commanding = sorted(
+        name for name, agent in agents.items() if any(t.spec.name == "run_command" for t in agent.tools)
+    )
+    if not programs or not commanding:
+        return None
+    return (
+        f"commands of {', '.join(commanding)} can read what env_from hands to the MCP servers {', '.join(programs)}; "
+        "where they must not, give these agents a worker and a user of their own"
+    )

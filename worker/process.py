@@ -19,7 +19,7 @@ from store.errors import JournalUnavailable
 from store.journal import Journal
 from worker.agents import load_agents
 from worker.connection import NoServer, connect
-from worker.mcp_servers import mcp_servers
+from worker.mcp_servers import keys_in_reach, mcp_servers
 from worker.problems import SettingsRefused
 from worker.settings import Settings, load_settings
 from worker.threads import ToolThreads
@@ -71,6 +71,8 @@ async def _work(settings: Settings) -> None:
         for endpoint in endpoints.values():
             stack.push_async_callback(endpoint.close)
         servers = mcp_servers(settings)
+        if warning := keys_in_reach(settings, agents):
+            log.warning("%s", warning)
         for server in servers.values():
             stack.push_async_callback(server.close)
         client = await _server(settings, ending)
@@ -79,7 +81,14 @@ async def _work(settings: Settings) -> None:
         config = settings.worker
         tools = ToolThreads(config.max_concurrent_activities)
         activities = Activities(
-            journal, agents, endpoints, settings.endpoints, config.heartbeat_seconds, tools.run, servers
+            journal,
+            agents,
+            endpoints,
+            settings.endpoints,
+            config.heartbeat_seconds,
+            tools.run,
+            servers,
+            config.grace_seconds,
         )
         worker = Worker(
             client,

@@ -159,7 +159,7 @@ class AgentRun(EffectRuns, ModelRuns):
             return reply
         if isinstance(reply, ModelFailure) and reply.kind == "fund":
             return await self._unfunded(reply, estimate)
-        self._unfunded_times = 0
+        state.unfunded_in_row = 0
         if isinstance(reply, ModelFailure):
             return await self._failed(reply, estimate, allowance.output_tokens, number)
         state.settle_turn(reply, estimate)
@@ -278,8 +278,6 @@ class AgentRun(EffectRuns, ModelRuns):
         if isinstance(cause, ApplicationError):
             kind = "unavailable"
             text = cause.message if cause.type in contracts.TELLABLE else f"{item.call.name} could not be run"
-            if cause.type == contracts.OUTCOME_UNKNOWN:  # a read when the run started, and an effect since
-                kind, text = "outcome_unknown", f"{item.call.name} may or may not have happened: {cause.message}"
         return refusal(item.call, kind, text[:500])
 
     async def _close(self, end: End) -> RunResult:

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, TimeoutError, TimeoutType
 
-from longshift import admission, contracts, effects
+from longshift import admission, contracts, effects, judgement
 from longshift.admission import End, Hold
 from longshift.batches import Planned, refusal
 from longshift.contracts import RanTool, RunSpec, RunTool, SettledEffect, SettleEffect
 from longshift.effects import Again, Missed
 from longshift.messages import ToolMessage
 from longshift.questions import Question
+from longshift.state import MAX_DURATION
 from longshift.status import Status
 from longshift.turns import ModelFailure
 from workflows import calls
@@ -21,6 +22,10 @@ Outcome = RanTool | ToolMessage | End
 """What came of an effect: what its tool brought, what the run says in its place, or why the run ends without either."""
 BY_LEDGER = "effects-by-ledger"
 """Runs from before this patch end where an effect's outcome was lost, and do not cancel one that no worker took."""
+AGAIN_SECONDS = 1.0
+"""Seconds before an effect is dispatched anew for the second time; doubled for each further time."""
+AGAIN_CAP_SECONDS = 300.0
+"""The longest such wait. It bounds what a fault before the effect begins adds to the history."""
 NOT_STARTED = "ACTIVITY_ID_NOT_STARTED"
 """Temporal's word for an activity that was cancelled before a worker took it."""
 
@@ -50,7 +55,7 @@ class EffectRuns(Waiting):
         request = RunTool(run_id=state.run_id, model_call=number, position=item.position, call=item.call)
         while True:
             began = self._now()
-            handle = calls.start_run_tool(request, item, spec, admission.working_left(state))
+            handle = calls.start_run_tool(request, item, spec, MAX_DURATION)
             await self._done_or_withdrawn(handle)
             try:
                 ran = await handle
@@ -72,8 +77,12 @@ class EffectRuns(Waiting):
         self, missed: Missed, spec: RunSpec, item: Planned, request: RunTool, tries: _Tries
     ) -> Outcome | int:
         """What came of an effect whose dispatch brought nothing; or the fence above which it is dispatched anew."""
+        if not workflow.patched(BY_LEDGER):
+            return self._before_the_ledger(missed, item)
         if missed.kind == "missing" and self._unknown != item.call.id:  # else an earlier dispatch may have made it
             return refusal(item.call, "unavailable", missed.how)
+        if missed.kind == "displaced":
+            return refusal(item.call, "not_executed", missed.how)
         if missed.kind == "not_taken":
             return request.dispatch
         if missed.kind == "not_begun":
@@ -81,12 +90,9 @@ class EffectRuns(Waiting):
             failure = ModelFailure(kind="journal", message=missed.how, transient=True)
             return await self._until_journal(failure, tries.away) or request.dispatch
         self._unknown = item.call.id
-        if not workflow.patched(BY_LEDGER):
-            text = f"{item.call.name} ({item.call.id}) may or may not have happened: {missed.how}"
-            return End(Status.OUTCOME_UNKNOWN, text[:500])
         settled = await self._settled(SettleEffect(call=request), spec, item, tries.settled)
         tries.settled += 1
-        if isinstance(settled, End):
+        if not isinstance(settled, SettledEffect):
             return settled
         if settled.ran is not None:
             self._state.working_milliseconds += max(0, settled.ran.milliseconds - tries.worked)
@@ -94,14 +100,27 @@ class EffectRuns(Waiting):
         fence = max(request.dispatch, settled.fence or 0)
         if settled.unknown is None:
             self._unknown = None
-            return fence
-        step = effects.after_unknown(spec.agent, item, settled.unknown, tries.again, self._now())
-        if isinstance(step, Question):
-            return await self._resolved(step, spec, item, request)
-        if not isinstance(step, Again):
-            return step
-        tries.again += 1
+        else:
+            step = effects.after_unknown(spec.agent, item, settled.unknown, tries.again, self._now())
+            if isinstance(step, Question):
+                return await self._resolved(step, spec, item, request)
+            if not isinstance(step, Again):
+                return step
+            tries.again += 1
+        if tries.settled > 1:  # what failed once may do without a wait
+            seconds = judgement.backoff(tries.settled - 1, AGAIN_SECONDS, AGAIN_CAP_SECONDS)
+            self._enter(f"waiting {seconds:g} s before {item.call.name} is dispatched anew")
+            await self._wait(self._stopped_or_late, seconds, f"back-off before {item.call.name}")
         return fence
+
+    def _before_the_ledger(self, missed: Missed, item: Planned) -> Outcome:
+        """What runs from before the patch BY_LEDGER made of it, word for word."""
+        if missed.kind not in ("missing", "not_begun"):
+            text = f"{item.call.name} ({item.call.id}) may or may not have happened: {missed.how}"
+            return End(Status.OUTCOME_UNKNOWN, text[:500])
+        barred = self._barred_in_flight()
+        text = missed.how if missed.kind == "missing" else f"{item.call.name} could not be run"
+        return barred or refusal(item.call, "unavailable", text[:500])
 
     async def _done_or_withdrawn(self, handle: workflow.ActivityHandle[RanTool]) -> None:
         """Wait for an effect. Where the run is to end meanwhile, one that no worker took is withdrawn; one at work is
@@ -110,11 +129,13 @@ class EffectRuns(Waiting):
         if not handle.done() and workflow.patched(BY_LEDGER):
             handle.cancel()
 
-    async def _settled(self, request: SettleEffect, spec: RunSpec, item: Planned, times: int) -> SettledEffect | End:
+    async def _settled(
+        self, request: SettleEffect, spec: RunSpec, item: Planned, times: int
+    ) -> SettledEffect | Outcome:
         """Have the ledger say what came of an effect. The end, where the run must end and the ledger is silent."""
         self._enter(f"finding out what came of {item.call.name}")
         while True:
-            patient = self._barred_in_flight() is None
+            patient = not self._stop_now() and not self._past_deadline()
             request = request.model_copy(update={"patient": patient})
             handle = calls.start_settle_effect(request, spec, item, times)
             if patient:
@@ -122,9 +143,12 @@ class EffectRuns(Waiting):
             try:
                 return await handle
             except ActivityError as error:
-                barred = self._barred_in_flight()
-                if barred is None:
-                    return SettledEffect(fence=request.call.dispatch, unknown=missed_of(error).how)
+                missed = missed_of(error)
+            if missed.kind == "displaced":
+                return refusal(item.call, "not_executed", missed.how)
+            barred = self._barred_in_flight()
+            if barred is None:
+                return SettledEffect(fence=request.call.dispatch, unknown=missed.how)
             if not patient:
                 return barred
             times += 1
@@ -142,10 +166,10 @@ class EffectRuns(Waiting):
         if content is None:
             return effects.stopped_by_person(item, answer)
         settled = await self._settled(SettleEffect(call=request, resolution=content), spec, item, 0)
-        if isinstance(settled, End):
-            return settled
+        if isinstance(settled, SettledEffect) and settled.ran is not None:
+            return settled.ran
         # Where the ledger takes no word on this call, the person's stands in the transcript all the same.
-        return settled.ran or ToolMessage(call_id=item.call.id, name=item.call.name, content=content)
+        return ToolMessage(call_id=item.call.id, name=item.call.name, content=content)
 
     def _resolution_awaited(self) -> End | Hold | None:
         """An answer that came counts, even where the run must end: what a person knows is kept."""
@@ -159,6 +183,8 @@ def missed_of(error: ActivityError) -> Missed:
     if isinstance(cause, ApplicationError):
         if cause.type == contracts.JOURNAL_AWAY:
             return Missed("not_begun", cause.message)
+        if cause.type == contracts.PLACE_TAKEN:
+            return Missed("displaced", cause.message)
         if cause.type in contracts.NO_SUCH_TOOL:
             return Missed("missing", cause.message if cause.type == contracts.TOOL_MISSING else "no worker can run it")
         if cause.type == "WorkerShutdown":

@@ -1,5 +1,6 @@
 """How a run makes one model call: handed out again where its worker was lost, waited for where nobody pays for it."""
 
+from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
 from longshift import admission, contracts, judgement
@@ -11,15 +12,14 @@ from longshift.turns import ModelFailure, Turn
 from workflows import calls
 from workflows.waiting import Waiting
 
+NUMBERED_ONCE = "numbered-once"
+"""Runs from before this patch give the number of a call that was taken back to the next one."""
 REDISPATCHES = 5
 """How often one admitted model call is handed out again because its worker was lost, before it counts as failed."""
 
 
 class ModelRuns(Waiting):
     """A run that makes model calls."""
-
-    _unfunded_times = 0
-    """Attempts at the next model call that the run's fund did not pay for."""
 
     async def _call_model(
         self, spec: RunSpec, number: int, allowance: Allowance, estimate: int
@@ -91,13 +91,16 @@ class ModelRuns(Waiting):
     async def _unfunded(self, failure: ModelFailure, estimate: int) -> End | None:
         """The run's fund did not pay: the call was never admitted, and the run ends or waits, as at any limit."""
         state = self._state
-        state.withdraw_model_call(estimate)
+        if workflow.patched(NUMBERED_ONCE):
+            state.withdraw_model_call(estimate)
+        else:
+            state.model_calls, state.exposure = state.model_calls - 1, state.exposure - estimate
         state.decide(self._now(), "unfunded", message=failure.message)
         verdict = admission.held(state, End(Status.MODEL_COST_LIMIT, failure.message))
         if isinstance(verdict, End):
             return admission.barred(state, self._now()) or verdict
-        self._unfunded_times += 1
-        return await self._until_funded(verdict, self._unfunded_times)
+        state.unfunded_in_row += 1
+        return await self._until_funded(verdict, state.unfunded_in_row)
 
 
 def _model_failure(error: ActivityError) -> ModelFailure | None:

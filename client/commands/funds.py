@@ -68,7 +68,7 @@ def funds_command(context: click.Context, as_json: bool) -> None:
 def set_command(config: Path | None, name: str, amount: int, as_json: bool) -> None:
     """Give fund NAME a budget, and make it where there is none.
 
-    AMOUNT is in US cents, with up to four decimals. Below what is used, nothing more is granted; calls that are out go on.
+    AMOUNT is in US cents, with up to four decimals. Below what is used, nothing more is granted.
 
     \b
     Examples:

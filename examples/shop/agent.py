@@ -22,7 +22,7 @@ buyer = Agent(
 """The agent that orders from the supplier. Its shift has a day, since it waits for a person."""
 
 NEXT_DOOR_SECONDS = 3.0
-"""Seconds one order may take at a supplier on this machine."""
+"""Seconds one order may take at a supplier on this machine: more than SUPPLIER_SECONDS."""
 
 buyer_next_door = buyer.model_copy(
     update={

@@ -3,6 +3,10 @@
 import http.client
 import json
 import os
+import socket
+import threading
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -13,8 +17,9 @@ from longshift import ToolContext, ToolFatal, ToolNotFound, ToolOutcomeUnknown, 
 
 SUPPLIER = "SHOP_SUPPLIER_URL"
 """Names the variable that holds the supplier's address, such as http://127.0.0.1:8750."""
-SUPPLIER_SECONDS = 5.0
-"""Seconds that the supplier may take to accept a connection, and then to answer."""
+SUPPLIER_SECONDS = 2.5
+"""Seconds that one order may take altogether: fewer than any tool that orders has, so that none leaves after the run
+has given it up."""
 MAX_REPLY_BYTES = 65_536
 """Bytes of the supplier's reply that are read."""
 
@@ -80,22 +85,46 @@ def draft_order(sku: Sku, quantity: Quantity) -> dict[str, Any]:
 @tool(kind="effect", timeout_seconds=20, needs_approval=True)
 def place_order(sku: Sku, quantity: Quantity, context: ToolContext) -> dict[str, Any]:
     """Order one product from the supplier. This buys: a person approves it first."""
+    time_left = _Countdown(SUPPLIER_SECONDS)
     found = _needed(sku, quantity, "order")
-    connection = _connected()
+    connection = _connected(time_left())
+    # A time-out of a socket is for one read of many; this one ends them all.
+    ending = threading.Timer(time_left(), _end, (connection.sock,))
+    ending.start()
     try:
         body = json.dumps({"sku": sku, "quantity": quantity})
         headers = {"Content-Type": "application/json", "Idempotency-Key": context.operation_id}
+        if not time_left():  # to find the address takes as long as it takes, and this process may have stood still
+            raise ToolTransient("the supplier was not reached in time; nothing was ordered")
         connection.request("POST", "/orders", body, headers)
         reply = connection.getresponse()
         text = reply.read(MAX_REPLY_BYTES)
     except (OSError, http.client.HTTPException) as error:
         raise ToolOutcomeUnknown(f"the order was sent and no reply came ({type(error).__name__})") from None
     finally:
+        ending.cancel()
         connection.close()
     return {"order": _order_number(reply.status, text), **_priced(found, quantity)}
 
 
-def _connected() -> http.client.HTTPConnection:
+class _Countdown:
+    """Tells how many seconds are left; 0 once there are none."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._started, self._began = seconds, time.time(), time.monotonic()
+
+    def __call__(self) -> float:
+        # Two clocks, since one stands still while the machine sleeps, and the other can be set.
+        return max(0.0, self._seconds - max(time.time() - self._started, time.monotonic() - self._began))
+
+
+def _end(connected: socket.socket) -> None:
+    """End whatever waits for the socket, in another thread."""
+    with suppress(OSError):  # it has ended
+        connected.shutdown(socket.SHUT_RDWR)
+
+
+def _connected(seconds: float) -> http.client.HTTPConnection:
     """A connection to the supplier. Nothing was sent yet: whatever fails here, no order was placed.
 
     Not urllib.request, which follows redirects and proxies, and does not say whether a request was sent.
@@ -107,8 +136,10 @@ def _connected() -> http.client.HTTPConnection:
         host, port = None, None
     if not host or url.scheme not in ("http", "https"):
         raise ToolFatal(f"the shop has no supplier; set {SUPPLIER} to its URL where the worker runs")
+    if url.path.strip("/") or url.query or url.fragment or "@" in url.netloc:
+        raise ToolFatal(f"{SUPPLIER} has more than a host and a port, which are all that is used; leave the rest out")
     kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
-    connection = kind(host, port, timeout=SUPPLIER_SECONDS)
+    connection = kind(host, port, timeout=seconds)
     try:
         connection.connect()
     except OSError as error:

@@ -230,10 +230,10 @@ class OrderHouse(House):
     async def pause_and_unpause(self, run_id: str) -> None:
         """Do as an operator may: pause the effect in flight and let it go on. Of an activity that heeds the pause, the
         platform makes a second attempt then."""
-        where = {"namespace": self.client.namespace, "execution": WorkflowExecution(workflow_id=run_id)}
+        space, run = self.client.namespace, WorkflowExecution(workflow_id=run_id)
         service = self.client.workflow_service
-        await service.pause_activity(PauseActivityRequest(**where, type=contracts.RUN_TOOL))
-        await service.unpause_activity(UnpauseActivityRequest(**where, type=contracts.RUN_TOOL))
+        await service.pause_activity(PauseActivityRequest(namespace=space, execution=run, type=contracts.RUN_TOOL))
+        await service.unpause_activity(UnpauseActivityRequest(namespace=space, execution=run, type=contracts.RUN_TOOL))
 
     async def questions(self, runs: Sequence[str]) -> dict[str, Question]:
         """Wait until every run has ended or waits for a person; the questions of those that wait."""

@@ -70,7 +70,7 @@ async def why_it_waits(house: House) -> Failure:
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A git repository with a file that is not added yet."""
     folder = tmp_path_factory.mktemp("repository")
-    subprocess.run(["git", "init", "-q", "-b", "main", folder], check=True)
+    subprocess.run(["git", "init", "-q", folder], check=True)
     (folder / "new.txt").write_text("new")
     return folder
 

@@ -55,6 +55,7 @@ class Shift:
         """Not yet known to stand in the journal."""
         self.number = 0
         self.now = 1000.0
+        self.attempts = 0
         self.world = 1
         """The run of the workflow, of which a reset makes another."""
 
@@ -96,8 +97,10 @@ class Shift:
         )
 
     async def begin(self, request: CallModel) -> Found:
+        """Have a worker begin a call; each time it is another attempt."""
         self.now += 1
-        return await self.journal.begin_model_call(request, f"{self.world}/worker-1", self.now)
+        self.attempts += 1
+        return await self.journal.begin_model_call(request, f"{self.world}/worker-{self.attempts}", self.now)
 
     async def settle(self, request: CallModel, message: AssistantMessage) -> bool:
         self.now += 1

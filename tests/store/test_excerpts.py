@@ -9,7 +9,7 @@ from longshift.context import Excerpt, Summary, compose
 from longshift.contracts import CallModel
 from longshift.messages import AssistantMessage, UserMessage, weigh
 from store.errors import JournalMismatch
-from store.journal import Answered, Fresh, Journal, Lost
+from store.journal import Answered, Fresh, Journal
 from store.tables import MESSAGES, MODEL_CALLS
 from tests.store.shift import OPENING, Shift, call
 from tests.store.test_tampering import change
@@ -91,12 +91,3 @@ async def test_after_a_reset_a_summary_is_never_taken_for_the_answer_of_another_
     found = await other.begin(plain)
     assert isinstance(found, Answered)
     assert found.turn.message.content == "Done."
-
-
-async def test_a_worker_that_wakes_up_late_with_another_call_at_the_same_point_starts_nothing(
-    shift: Shift, journal: Journal
-) -> None:
-    asleep = shift.request().model_copy(update={"excerpt": Excerpt(kept=shift.head, start=2, until=2, characters=9)})
-    await shift.turn("In time.")
-    assert isinstance(await shift.begin(asleep), Lost)
-    assert [row.state for row in await journal.model_calls("shift-1")] == ["answered"]

@@ -75,7 +75,8 @@ async def test_nothing_that_is_repeated_counts_twice(shift: Shift, journal: Jour
     await journal.begin_model_call(request, "w", 1.0, DRAW)
     await journal.settle_model_call(request, REPLY, costing(3), 2.0)
     assert isinstance(await journal.begin_model_call(request, "again", 3.0, DRAW), Answered)
-    assert not await journal.settle_model_call(request, REPLY, costing(3), 4.0)
+    assert await journal.settle_model_call(request, REPLY, costing(3), 4.0)  # it stands, and is told again
+    assert not await journal.settle_model_call(request, AssistantMessage(content="Another."), costing(3), 4.0)
     assert not await journal.fail_model_call(request, failed("timeout"), 4.0)
     assert await standing(journal) == (3, 0)
 
@@ -204,6 +205,7 @@ async def test_a_call_that_was_not_paid_for_is_not_started_by_a_worker_that_wake
     with pytest.raises(FundRefused):
         await journal.begin_model_call(shift.request(), "1/model-1", 1.0, DRAW)
     await journal.set_fund("research", BUDGET)
+    shift.number = asleep.number  # which is given to no other call
     shift.say("There is money again.")
     await shift.turn("Thanks.")
     assert isinstance(await journal.begin_model_call(asleep, "1/model-1-again", 9.0, DRAW), Lost)
@@ -211,6 +213,21 @@ async def test_a_call_that_was_not_paid_for_is_not_started_by_a_worker_that_wake
     assert await journal.transcript("shift-1", shift.head) == shift.messages
     assert await shift.kinds() == []
     assert await standing(journal) == (0, 0)
+
+
+async def test_a_call_that_was_not_paid_for_does_not_open_the_ended_run_again(shift: Shift, journal: Journal) -> None:
+    asleep = shift.request()
+    await journal.set_fund("research", 0)
+    with pytest.raises(FundRefused):
+        await journal.begin_model_call(shift.request(), "1/model-1", 1.0, DRAW)
+    closing = shift.closing()
+    withdrawn = closing.result.model_copy(update={"withdrawn": 1})
+    await journal.close_run(closing.model_copy(update={"result": withdrawn}), 2.0)
+    await journal.set_fund("research", BUDGET)
+    assert isinstance(await journal.begin_model_call(asleep, "1/model-1-again", 9.0, DRAW), Lost)
+    row = await journal.run("shift-1")
+    assert row is not None
+    assert (row.closed_at, await standing(journal)) == (2.0, (0, 0))
 
 
 async def test_an_unknown_fund_is_not_raised(journal: Journal) -> None:

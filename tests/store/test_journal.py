@@ -153,7 +153,7 @@ async def test_a_nul_in_an_id_or_a_reason_does_no_harm(shift: Shift, journal: Jo
     await shift.close()
     assert await journal.transcript("shift-1", shift.head) == shift.messages
     assert await journal.observation("shift-1", 1, 0) is not None
-    assert not await journal.begin_effect(shift.dispatch(0, asked), "worker-1", 1.0, again=False)
+    assert not await journal.begin_effect(shift.dispatch(0, asked), "worker-2", 1.0, again=False)
 
 
 async def test_decisions_are_kept_once_each_in_their_order(shift: Shift, journal: Journal) -> None:
@@ -213,12 +213,12 @@ async def test_an_effect_is_begun_once_and_settled_once(shift: Shift, journal: J
     await shift.turn("I order.", asked)
     request = shift.dispatch(0, asked)
     assert await journal.begin_effect(request, "worker-1", 1010.0, again=False)
-    assert not await journal.begin_effect(request, "worker-1", 1011.0, again=False)
+    assert not await journal.begin_effect(request, "worker-2", 1011.0, again=False)
     assert await journal.stored_observation(request) is None
     first, second = (Observed(tool_message(asked, text), 5, False) for text in ("first", "second"))
     assert await journal.settle_tool_call(request, "effect", "worker-1", first, 1012.0, 1012.0) == first
     assert await journal.settle_tool_call(request, "effect", "worker-1", second, 1013.0, 1013.0) == first
-    assert not await journal.begin_effect(request, "worker-1", 1014.0, again=False)
+    assert not await journal.begin_effect(request, "worker-3", 1014.0, again=False)
     (row,) = await journal.tool_calls("shift-1")
     assert (row.kind, row.state, row.started_at, row.settled_at) == ("effect", "settled", 1010.0, 1012.0)
 

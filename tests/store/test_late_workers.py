@@ -175,7 +175,7 @@ async def test_an_effect_outlives_a_reset_and_is_not_begun_again(shift: Shift, j
     reset.say("Order some.")
     await reset.turn("I order.", order)
     request = reset.dispatch(0, order)
-    assert not await journal.begin_effect(request, "worker-1", 2000.0, again=False)
+    assert not await journal.begin_effect(request, "worker-2", 2000.0, again=False)
     stored = await journal.stored_observation(request)
     assert stored is not None
     assert stored.observation.content == '{"ok":true,"value":"ordered"}'
@@ -274,7 +274,10 @@ async def test_two_workers_that_begin_one_call_at_once_send_it_once(shift: Shift
         shift.say(f"Message {number}.")
         request = shift.request(number)
         begun = await asyncio.gather(
-            *(worker.begin_model_call(request, "worker", 1.0) for worker in (journal, other, journal, other))
+            *(
+                worker.begin_model_call(request, f"1/worker-{n}", 1.0)
+                for n, worker in enumerate((journal, other, journal, other))
+            )
         )
         assert [type(outcome) for outcome in begun].count(Fresh) == 1
         assert [type(outcome) for outcome in begun].count(Lost) == 1

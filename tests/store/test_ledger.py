@@ -233,7 +233,7 @@ async def test_effects_without_an_outcome_outlive_a_reset_and_are_in_no_transcri
         ("b", "unknown"),
     ]
     for request in (fenced, begun):
-        assert not await journal.begin_effect(request, "worker-1", 2000.0, again=False)
+        assert not await journal.begin_effect(request, "worker-3", 2000.0, again=False)
     assert await journal.settle_effect(fenced, 2000.0) == Fenced(0)
     assert await journal.settle_effect(begun, 2000.0) == Begun(0, 1010.0, True, "it took too long")
     again = calls[0].model_copy(update={"arguments": {"sku": "SKU-MANGO"}})  # an id that repeats after the reset
@@ -246,6 +246,24 @@ async def test_effects_without_an_outcome_outlive_a_reset_and_are_in_no_transcri
     reset.add(happened.observation, Entry(call=(1, 1)))
     assert await reset.begin(reset.request()) == Fresh()
     assert await journal.transcript("shift-1", reset.head) == reset.messages
+
+
+async def test_a_begin_whose_commit_was_lost_with_the_connection_is_repeated_by_its_own_attempt(
+    journal: Journal,
+) -> None:
+    request = effect(0)
+    assert [await journal.begin_effect(request, "run/tool-1", 1.0, again=False) for _ in range(2)] == [True, True]
+    assert not await journal.begin_effect(request, "run/tool-1-again-1", 2.0, again=False)
+
+
+async def test_a_worker_that_stood_still_takes_its_own_dispatch_back(journal: Journal) -> None:
+    assert await journal.begin_effect(effect(0), "worker-1", 1.0, again=False)
+    await journal.withdraw_effect(effect(1))  # of another dispatch: nothing happens
+    assert isinstance(await journal.settle_effect(effect(0), 2.0), Begun)
+    await journal.withdraw_effect(effect(0))
+    assert await journal.settle_effect(effect(0), 3.0) == Fenced(0)
+    assert not await journal.begin_effect(effect(0), "worker-2", 4.0, again=False)
+    assert await journal.begin_effect(effect(1), "worker-2", 5.0, again=False)
 
 
 RUNS = count()
@@ -270,7 +288,7 @@ async def test_no_order_of_events_runs_an_effect_twice_or_changes_what_was_told(
         match event:
             case "begin":  # a worker has the task in hand, early or late
                 may = told is None and dispatch > barred and (again or not began)
-                assert await journal.begin_effect(request, "worker", now, again=again) == may
+                assert await journal.begin_effect(request, f"worker-{number}", now, again=again) == may
                 if may:
                     began.append(dispatch)
                     over = False

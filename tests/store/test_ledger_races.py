@@ -41,7 +41,7 @@ async def test_dispatches_that_begin_and_are_given_up_all_at_once_never_overlap(
     for position in range(ROUNDS // 3):
         requests = [effect(position, dispatch) for dispatch in dispatches]
         answers = await asyncio.gather(
-            *(journal.begin_effect(request, "worker-1", 1.0, again=again) for request in requests),
+            *(journal.begin_effect(request, f"worker-{n}", 1.0, again=again) for n, request in enumerate(requests)),
             *(other.settle_effect(request, 2.0) for request in requests[:4]),
         )
         begun = [d for d, may in zip(dispatches, answers[:5], strict=True) if may is True]

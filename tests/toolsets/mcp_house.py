@@ -28,6 +28,7 @@ class House:
     """A server, and what a run knows of it."""
 
     server: McpServer
+    config: McpServerConfig
     offered: FromServer
     folder: Path = field(default_factory=Path)
 
@@ -61,17 +62,17 @@ class House:
 async def opened(folder: Path = Path(), environ: Mapping[str, str] = ENVIRON, **config: Any) -> AsyncIterator[House]:
     """A server by these keys of its section, reached, and ended afterwards."""
     given = {"allow": ("*",), "timeout_seconds": PATIENCE, **config}
-    server = McpServer("house", McpServerConfig(**given), environ)
+    section = McpServerConfig(**given)
+    server = McpServer("house", section, environ)
     try:
-        yield House(server, await server.offered(), folder)
+        yield House(server, section, await server.offered(), folder)
     finally:
         await server.close()
 
 
-def stdio(folder: Path, module: str = SCRIPT[1], *arguments: str) -> dict[str, Any]:
-    """The section's keys for a server of ours as a program; the one with events in `folder`, where none is named."""
-    given = arguments or (str(folder),)
-    return {"command": sys.executable, "args": ("-m", module, *given), "cwd": ROOT, "env_from": ("MCP_KEY",)}
+def stdio(folder: Path) -> dict[str, Any]:
+    """The section's keys for our own server as a program."""
+    return {"command": sys.executable, "args": (*SCRIPT, str(folder)), "cwd": ROOT, "env_from": ("MCP_KEY",)}
 
 
 @dataclass

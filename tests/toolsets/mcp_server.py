@@ -7,6 +7,7 @@ It writes what it did into FOLDER, one file for each kind of event. MCP_KEY of i
 what requests must carry.
 """
 
+import json
 import os
 import socket
 import sys
@@ -99,6 +100,18 @@ def decline(code: int) -> str:
     raise MCPError(code, f"declined with {code}")
 
 
+@server.tool()
+def reply(status: int, content_type: str, body: str) -> str:
+    """Over HTTP: answered with this, and not in the way of the protocol."""
+    return f"{status} {content_type} {body}"
+
+
+@server.tool(name="not.offered")
+def not_offered() -> str:
+    """Have a name that providers refuse."""
+    return ""
+
+
 class Agreed(BaseModel):
     """What a person is asked for."""
 
@@ -132,16 +145,19 @@ def guarded(app: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None
     async def answer(scope: dict[str, Any], receive: Any, send: Any) -> None:
         headers = dict(scope.get("headers", ()))
 
-        async def refuse(status: int) -> None:
-            await send({"type": "http.response.start", "status": status, "headers": []})
-            await send({"type": "http.response.body", "body": f"not {KEY}".encode()})
+        async def answered(status: int, body: str, content_type: str = "text/plain") -> None:
+            kind = [(b"content-type", content_type.encode())]
+            await send({"type": "http.response.start", "status": status, "headers": kind})
+            await send({"type": "http.response.body", "body": body.encode()})
 
         if scope["type"] != "http":
             await app(scope, receive, send)
         elif KEY and headers.get(b"authorization", b"").decode() != f"Bearer {KEY}":
-            await refuse(401)
+            await answered(401, f"not {KEY}")
         elif "MCP_OLD" in os.environ and headers.get(b"mcp-method") == b"server/discover":
-            await refuse(400)
+            await answered(400, f"not {KEY}")
+        elif headers.get(b"mcp-name") == b"reply":
+            await answered(**json.loads((await receive())["body"])["params"]["arguments"])
         else:
             await app(scope, receive, send)
 

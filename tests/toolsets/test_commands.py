@@ -1,9 +1,9 @@
 """Commands: what is told of them, what they can see, and that nothing they start outlives them."""
 
 import asyncio
+import json
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from longshift.testing import call
-from tests.toolsets.workspaces import HOLDS, Alive, Tools
+from tests.toolsets.workspaces import HOLDS, Alive, Tools, worker
 from toolsets.workspace import MAX_SECONDS, commands
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
@@ -120,30 +120,8 @@ async def test_a_command_that_kills_what_watches_over_it_is_killed_and_its_outco
     assert "its exit code and its output are lost" in value["note"]
 
 
-WORKER = """
-import asyncio, sys
-from pathlib import Path
-from longshift.testing import call
-from toolsets.workspace import workspace
-
-run = workspace(Path(sys.argv[1]))[-1]
-print(asyncio.run(call(run, {"command": sys.argv[2]})), flush=True)
-"""
-"""A process that runs one command as a worker does."""
-
-
-def worker(tools: Tools, command: str) -> subprocess.Popen[str]:
-    """Such a process, with a key."""
-    return subprocess.Popen(
-        [sys.executable, "-c", WORKER, str(tools.root), command],
-        env={**os.environ, "PLANTED_KEY": KEY, "LONGSHIFT_JOURNAL__URL": f"postgresql://user:{KEY}@127.0.0.1/x"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
 async def test_no_command_outlives_a_killed_worker(tools: Tools, alive: Alive) -> None:
-    with worker(tools, f"{HOLDS} sleep 1000 & sleep 1000") as process:
+    with worker(tools.root, "run_command", {"command": f"{HOLDS} sleep 1000 & sleep 1000"}) as process:
         await alive.begun()
         process.send_signal(signal.SIGKILL)
         await alive.gone()
@@ -159,11 +137,23 @@ async def test_no_command_outlives_a_killed_worker(tools: Tools, alive: Alive) -
     ],
 )
 async def test_a_planted_key_of_the_workers_reaches_no_command(tools: Tools, command: str, finds: str) -> None:
-    with worker(tools, command) as process:
+    planted = {"PLANTED_KEY": KEY, "LONGSHIFT_JOURNAL__URL": f"postgresql://user:{KEY}@127.0.0.1/x"}
+    with worker(tools.root, "run_command", {"command": command}, planted) as process:
         printed, _ = await asyncio.to_thread(process.communicate)
-    assert "'ok': True" in printed
+    assert '"ok": true' in printed
     assert finds in printed
     assert KEY[:12] not in printed
+
+
+@LINUX
+async def test_a_command_cannot_write_its_own_outcome(tools: Tools) -> None:
+    outcome = {"exit_code": 0, "timed_out": False, "left_running": False, "head": "", "tail": "", "dropped": 0}
+    command = f"echo '{json.dumps(outcome)}' > /proc/$PPID/fd/1; echo real; exit 9"
+    with worker(tools.root, "run_command", {"command": command}, root_as_others=True) as process:
+        printed, _ = await asyncio.to_thread(process.communicate)
+    value = json.loads(printed)["value"]
+    assert value["exit_code"] == 9
+    assert "Permission denied\nreal\n" in value["output"]
 
 
 async def test_a_command_gets_a_few_named_variables_and_a_home_that_ends_with_it(

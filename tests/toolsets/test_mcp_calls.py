@@ -1,9 +1,11 @@
 """Calls of the tools of an MCP server, over both transports: what comes back, and what each failure means."""
 
 import asyncio
+import json
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -14,24 +16,42 @@ import pytest
 import pytest_asyncio
 
 from longshift.tools import ToolSpec
+from tests.toolsets.lists_server import lists
 from tests.toolsets.mcp_house import ENVIRON, KEY, PATIENCE, ROOT, House, listening, opened, stdio
+from toolsets.mcp import connection
 from toolsets.mcp.config import McpServerConfig
 from toolsets.mcp.errors import ServerAway, ServerUnfit
+from toolsets.mcp.secrets import Secrets
 from toolsets.mcp.server import McpServer
+from toolsets.mcp.standard_error import MAX_LINE, lines_to
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["stdio", "http"])
-async def house(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
-    """Our own server over each transport; no test that uses it changes it."""
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def behind_http(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+    """Our own server over HTTP; no test that uses it changes it."""
     folder = tmp_path_factory.mktemp("mcp")
-    async with AsyncExitStack() as stack:
-        if request.param == "http":
-            section = (await stack.enter_async_context(listening(folder))).section
-        else:
-            section = stdio(folder)
-        yield await stack.enter_async_context(opened(folder, **section))
+    async with listening(folder) as server, opened(folder, **server.section) as house:
+        yield house
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def as_program(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+    """The same as a program."""
+    folder = tmp_path_factory.mktemp("mcp")
+    async with opened(folder, **stdio(folder)) as house:
+        yield house
+
+
+@pytest.fixture(scope="module", params=["as_program", "behind_http"])
+def house(request: pytest.FixtureRequest) -> House:
+    """The same over each transport."""
+    found: House = request.getfixturevalue(request.param)
+    return found
+
+
+CLOSED = "a port that nobody listens on"
 
 
 def kind(observation: dict[str, Any]) -> str:
@@ -71,7 +91,8 @@ async def test_a_picture_is_told_of_and_left_out(house: House) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "expected"), [(-32602, "refused"), (-32601, "refused"), (-32603, "exception"), (77, "exception")]
+    ("code", "expected"),
+    [(-32602, "refused"), (-32601, "refused"), (-32603, "exception"), (77, "exception"), (9001, "exception")],
 )
 async def test_an_error_of_the_protocol_becomes_an_observation_with_its_text(
     house: House, code: int, expected: str
@@ -80,6 +101,28 @@ async def test_an_error_of_the_protocol_becomes_an_observation_with_its_text(
 
     assert kind(observation) == expected
     assert f"declined with {code}" in observation["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("status", "content_type", "body"),
+    [
+        (200, "application/json", json.dumps({"jsonrpc": "2.0", "id": 1, "key": KEY})),
+        (200, "text/event-stream", f'data: {{"key": "{KEY}"}}\n\n'),
+        (200, "text/html", "<html>"),
+        (202, "text/plain", ""),
+        (303, "application/json", "{}"),
+        (409, "application/json", '{"error": "conflict"}'),
+        (503, "text/html", "<html>"),
+        (504, "application/json", '{"error": {"code": -32602, "message": "upstream timed out"}}'),
+    ],
+)
+async def test_an_effect_that_was_not_answered_in_the_way_of_the_protocol_is_unknown(
+    behind_http: House, status: int, content_type: str, body: str
+) -> None:
+    observation = await behind_http.call("house__reply", status=status, content_type=content_type, body=body)
+
+    assert kind(observation) == "outcome_unknown"
+    assert KEY[:8] not in str(observation), "not even a part of the key"
 
 
 @pytest.mark.parametrize(
@@ -145,11 +188,10 @@ async def test_a_server_that_dies_in_mid_call_leaves_an_effect_unknown_and_a_rea
     async with opened(tmp_path, **stdio(tmp_path)) as house:
         effect = await house.call("house__die_writing")
         read = await house.call("house__die_reading")
-        after = await house.call("house__look", what="a")
 
-    assert (kind(effect), kind(read), kind(after)) == ("outcome_unknown", "transient", "ok")
+    assert (kind(effect), kind(read)) == ("outcome_unknown", "transient")
     assert house.noted("written") == ["half"]
-    assert len(house.noted("pid")) == 3, "it was started anew each time, and no call was sent twice"
+    assert len(house.noted("pid")) == 2, "it was started anew, and no call was sent twice"
 
 
 async def test_a_server_behind_http_that_dies_in_mid_call_is_the_same_and_one_that_is_gone_did_surely_nothing(
@@ -182,18 +224,15 @@ async def test_a_session_that_a_restarted_server_no_longer_knows_is_made_anew_be
     assert [line.split()[0] for line in house.noted("written")] == ["before", "after"]
 
 
-async def test_bad_credentials_are_fatal_for_a_call_and_keep_a_run_from_beginning(tmp_path: Path) -> None:
+async def test_bad_credentials_are_fatal_for_a_call_and_keep_a_run_from_beginning(behind_http: House) -> None:
     bad = {"MCP_AUTHORIZATION": "Bearer something-else"}
-    async with listening(tmp_path) as server:
-        async with opened(tmp_path, **server.section) as house:
-            recorded = house.tools["house__look"].spec
-        away = McpServer("house", McpServerConfig(allow=("*",), **server.section), bad)
-        with pytest.raises(ServerAway, match=r"the MCP server house is away: it refused the credentials \(HTTP 401\)"):
-            await away.offered()
-        observation = await House(away, house.offered).call("house__look", what="a")
-        await away.close()
+    away = McpServer("house", behind_http.config, bad)
+    with pytest.raises(ServerAway, match=r"the MCP server house is away: it refused the credentials \(HTTP 401\)"):
+        await away.offered()
+    observation = await House(away, behind_http.config, behind_http.offered).call("house__look", what="a")
+    await away.close()
 
-    assert recorded.kind == "read"
+    assert behind_http.tools["house__look"].spec.kind == "read"
     assert kind(observation) == "fatal"
 
 
@@ -202,11 +241,14 @@ async def test_bad_credentials_are_fatal_for_a_call_and_keep_a_run_from_beginnin
     [
         ({"command": "/no/such/program"}, r"it cannot be started: No such file or directory"),
         ({"command": sys.executable, "args": ("-c", "print('no')")}, "it ended before it answered"),
-        ({"command": "sleep", "args": ("60",), "timeout_seconds": 0.2}, "did not answer within 0.2 seconds"),
-        ({"url": "http://127.0.0.1:9/mcp"}, "no connection"),
+        ({"command": "sh", "args": ("-c", "cat > /dev/null"), "timeout_seconds": 0.2}, "did not answer within 0.2 s"),
+        ({"url": CLOSED}, "no connection"),
     ],
 )
 async def test_a_server_that_cannot_be_reached_is_away_and_says_why(section: dict[str, Any], says: str) -> None:
+    if section.get("url") == CLOSED:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            section = {"url": f"http://127.0.0.1:{taken.getsockname()[1]}/mcp"}
     server = McpServer("house", McpServerConfig(allow=("*",), **section), {})
 
     with pytest.raises(ServerAway, match=says):
@@ -214,34 +256,60 @@ async def test_a_server_that_cannot_be_reached_is_away_and_says_why(section: dic
     await server.close()
 
 
-async def test_what_a_server_says_on_its_standard_error_is_in_the_log_under_its_name(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    script = "import sys; sys.stderr.write('first\\n\\x1b[31mlast'); sys.stderr.flush()"
-    config = McpServerConfig(command=sys.executable, args=("-c", script), allow=("*",), timeout_seconds=PATIENCE)
-    server = McpServer("house", config, {})
+async def said(script: str, caplog: pytest.LogCaptureFixture, **section: Any) -> list[str]:
+    """What the log has of a program that is no server."""
+    config = McpServerConfig(
+        command=sys.executable,
+        args=("-c", f"import os, sys; {script}"),
+        allow=("*",),
+        timeout_seconds=PATIENCE,
+        **section,
+    )
+    server = McpServer("house", config, {**ENVIRON, "OTHER": "x"})
     with caplog.at_level(logging.INFO, "longshift.mcp"), pytest.raises(ServerAway):
         await server.offered()
     await server.close()
+    return [record.getMessage() for record in caplog.records if record.name == "longshift.mcp"]
 
-    assert [r.message for r in caplog.records if r.name == "longshift.mcp"] == ["house: first", "house: [31mlast"]
+
+async def test_what_a_server_says_on_its_standard_error_is_in_the_log_under_its_name(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    lines = await said("sys.stderr.write('first\\n\\x1b[31mlast')", caplog)
+
+    assert lines == ["house: first", "house: [31mlast"]
 
 
-async def test_only_what_is_allowed_is_offered_and_what_is_allowed_must_be_there(tmp_path: Path) -> None:
-    async with opened(tmp_path, **stdio(tmp_path), allow=("look",)) as house:
+@pytest.mark.parametrize("before", range(0, 3 * MAX_LINE, MAX_LINE // 2))
+async def test_no_part_of_a_key_is_in_the_log_wherever_it_stands_in_a_line(before: int) -> None:
+    logged: list[str] = []
+    text = b"x" * (before - len(KEY) // 2) + KEY.encode() + b"x" * MAX_LINE + b"\nlast"
+    async with lines_to(lambda line: logged.append(Secrets([KEY]).hide(line))) as file:
+        await asyncio.to_thread(file.buffer.write, text)
+
+    *_, last = logged
+    assert last == "last"
+    assert not any(part in "".join(logged) for part in (KEY[:8], KEY[-8:]))
+
+
+async def test_only_what_is_allowed_is_offered_and_what_is_allowed_must_be_there(behind_http: House) -> None:
+    section = behind_http.config.model_dump(include={"url", "headers_from", "timeout_seconds"})
+    async with opened(**section, allow=("look",)) as house:
         write = ToolSpec(name="house__write", definition_sha256="x")
         assert list(house.tools) == ["house__look"]
         assert house.server.tool(write) is None, "not even for a run that began when it was allowed"
+    unfit = McpServer("house", McpServerConfig(**section, allow=("look", "nothing", "not.offered")), ENVIRON)
+    with pytest.raises(ServerUnfit) as raised:
+        await unfit.offered()
+    await unfit.close()
 
-        config = McpServerConfig(**stdio(tmp_path), allow=("look", "nothing"), timeout_seconds=PATIENCE)
-        unfit = McpServer("house", config, ENVIRON)
-        with pytest.raises(ServerUnfit, match="the server offers no tool nothing; its tools are ask, ask_first, "):
-            await unfit.offered()
-        await unfit.close()
+    gone, bad = raised.value.problems
+    assert gone.startswith("the server offers no tool nothing; its tools are ask, ask_first, ")
+    assert bad.startswith("the tool not.offered of the server house cannot be offered: providers refuse the name")
 
 
 async def test_a_list_in_pages_is_read_to_its_end_and_what_cannot_be_offered_is_left_out_and_noted() -> None:
-    async with opened(**stdio(Path(), "tests.toolsets.lists_server", "4")) as house:
+    async with lists(4) as section, opened(**section) as house:
         offered = house.offered
 
     assert [tool.spec.name for tool in offered.tools] == [f"house__good-{page}" for page in (1, 2, 3, 4)]
@@ -252,16 +320,19 @@ async def test_a_list_in_pages_is_read_to_its_end_and_what_cannot_be_offered_is_
     assert offered.notes[-1] == "3 more tools of the server house cannot be offered"
 
 
-async def test_a_list_without_an_end_and_an_allowed_tool_that_cannot_be_offered_are_refused_with_the_reason() -> None:
-    endless = McpServerConfig(
-        **stdio(Path(), "tests.toolsets.lists_server", "0"), allow=("*",), timeout_seconds=PATIENCE
-    )
-    large = McpServerConfig(
-        **stdio(Path(), "tests.toolsets.lists_server", "1"), allow=("large-1",), timeout_seconds=PATIENCE
-    )
-    for config, says in ((endless, "its list of tools does not end"), (large, "the tool large-1 of the server house")):
-        server = McpServer("house", config, ENVIRON)
-        with pytest.raises((ServerAway, ServerUnfit), match=says):
+async def test_a_servers_own_words_cannot_move_a_terminals_cursor_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "longshift.mcp")
+    async with lists(1, [f"\x1b[31m\r\n{KEY} red"]) as section, opened(**section) as house:
+        await house.server.offered()
+
+    assert "house: connecting again: [31m *** red" in caplog.messages
+
+
+async def test_a_list_without_an_end_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "MAX_PAGES", 5)
+    async with lists(0) as section:
+        server = McpServer("house", McpServerConfig(**section, allow=("*",), timeout_seconds=PATIENCE), ENVIRON)
+        with pytest.raises(ServerAway, match="its list of tools does not end after 5 pages"):
             await server.offered()
         await server.close()
 
@@ -269,21 +340,10 @@ async def test_a_list_without_an_end_and_an_allowed_tool_that_cannot_be_offered_
 async def test_a_program_gets_the_variables_that_are_named_and_nothing_else_of_ours(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    script = "import os, sys; sys.stderr.write(' '.join(sorted(os.environ)))"
-    config = McpServerConfig(
-        command=sys.executable,
-        args=("-c", script),
-        allow=("*",),
-        env_from=("MCP_KEY",),
-        env={"PLAIN": "1"},
-        timeout_seconds=PATIENCE,
-    )
-    server = McpServer("house", config, {**ENVIRON, "OTHER": "x"})
-    with caplog.at_level(logging.INFO, "longshift.mcp"), pytest.raises(ServerAway):
-        await server.offered()
-    await server.close()
+    script = "sys.stderr.write(' '.join(sorted(os.environ)))"
+    lines = await said(script, caplog, env_from=("MCP_KEY",), env={"PLAIN": "1"})
 
-    seen = {name for record in caplog.records for name in record.getMessage().removeprefix("house: ").split()}
+    seen = {name for line in lines for name in line.removeprefix("house: ").split()}
     minimal = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LC_CTYPE"}
     assert {"MCP_KEY", "PLAIN"} <= seen <= {"MCP_KEY", "PLAIN"} | minimal
 

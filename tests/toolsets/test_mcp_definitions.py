@@ -9,12 +9,11 @@ from pydantic import JsonValue
 from longshift import ArgumentsRefused, ToolRefused, jsontext
 from longshift.questions import ApprovalRule
 from longshift.tools import Tool, ToolSpec
-from toolsets.mcp import results
+from toolsets.mcp import results, schemas
 from toolsets.mcp.arguments import SchemaArguments
 from toolsets.mcp.config import McpServerConfig, McpTool
 from toolsets.mcp.definitions import MAX_DEFINITION_BYTES, difference, digest, digest_of_all, read_spec
 from toolsets.mcp.errors import Unusable
-from toolsets.mcp.schemas import MAX_TEXT
 from toolsets.mcp.secrets import Secrets
 
 LOOK: dict[str, Any] = {
@@ -190,7 +189,7 @@ def test_so_is_one_of_the_names_of_arguments(keyword: str) -> None:
         (r"(.)\1", "ab"),
         ("(", "x"),
         ("((((a?){500}){500}){500}){500}", "x"),
-        ("^a*$", "a" * MAX_TEXT + "b"),
+        ("^a*$", "a" * schemas.MAX_TEXT + "b"),
         ("(" * 9000 + ")" * 9000, "x"),
     ],
 )
@@ -202,11 +201,12 @@ def test_what_is_not_matched_at_once_is_left_to_the_server(pattern: str, text: s
     assert SchemaArguments(spec.parameters).read(jsontext.canonical({"a": text})) == {"arguments": {"a": text}}
 
 
-def test_a_schema_that_would_be_checked_for_ever_is_given_up() -> None:
+def test_a_schema_that_would_be_checked_for_ever_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schemas, "SECONDS", 0.1)
     doubled = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)}
     schema = {"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": {**doubled, "d40": {}}}
 
-    assert "they could not be checked against the tool's schema within 1 s" in refused(schema, a=1)
+    assert "they could not be checked against the tool's schema within 0.1 s" in refused(schema, a=1)
 
 
 @pytest.mark.parametrize(

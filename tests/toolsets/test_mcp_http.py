@@ -26,12 +26,18 @@ def failure(code: int) -> str:
         (reply("<html>", 400), NotSent, "HTTP 400"),
         (reply(failure(-32600), 404), NotSent, "HTTP 404: own words"),
         (reply('{"error": {"code": -32000, "message": "no session"}}', 400), NotSent, "HTTP 400: no session"),
+        (reply('{"error": {"code": 77, "message": "no session"}}', 400), NotSent, "HTTP 400: no session"),
+        (reply('{"error": {"code": Infinity, "message": ""}}', 400), NotSent, "HTTP 400"),
         (reply(failure(-32000), 500), BrokenOff, "HTTP 500: own words"),
+        (reply(failure(9001), 504), BrokenOff, "HTTP 504: own words"),
+        (reply('{"error": {"code": -32602, "message": "proxy"}}', 504), BrokenOff, "HTTP 504: proxy"),
         (reply("", 408), BrokenOff, "HTTP 408"),
+        (reply(failure(77), 409), BrokenOff, "HTTP 409: own words"),
         (reply("", 429), NotSent, "HTTP 429"),
         (reply("", 500), BrokenOff, "HTTP 500"),
         (reply("{}", 502), BrokenOff, "HTTP 502"),
-        (reply("", 503), NotSent, "HTTP 503"),
+        (reply("", 503), BrokenOff, "HTTP 503"),
+        (reply("", 529), BrokenOff, "HTTP 529"),
         (reply("[" * 100_000, 500), BrokenOff, "HTTP 500"),
         (reply(b"x" * (http.MAX_BODY_BYTES + 1), 500), BrokenOff, "HTTP 500"),
         (reply(gzip.compress(b"{}"), headers={"Content-Encoding": "gzip"}), BrokenOff, "compressed"),
@@ -46,7 +52,7 @@ async def test_what_went_wrong_is_the_error_of_that_request(
         response = await client.post(server.url, json={})
 
     error = response.json()["error"]
-    assert http.CODES[error["code"]] is meaning
+    assert http.meaning(error["data"]) is meaning
     assert says in error["message"]
     assert KEY not in response.text
     assert len(server.requests) == 1
@@ -58,10 +64,10 @@ async def test_no_connection_means_that_nothing_was_sent() -> None:
     async with http.client({}) as client:
         error = (await client.post(server.url, json={})).json()["error"]
 
-    assert http.CODES[error["code"]] is NotSent
+    assert http.meaning(error["data"]) is NotSent
 
 
-@pytest.mark.parametrize(("status", "code"), [(400, -32602), (404, -32601), (500, -32603)])
+@pytest.mark.parametrize(("status", "code"), [(400, -32600), (400, -32602), (400, 9001), (404, -32601), (500, -32603)])
 async def test_the_servers_own_error_stands_as_it_is(status: int, code: int) -> None:
     async with raw_server(reply(failure(code), status)) as server, http.client({}) as client:
         response = await client.post(server.url, json={})

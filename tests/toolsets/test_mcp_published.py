@@ -19,7 +19,7 @@ PROGRAMS = Path(sys.executable).parent
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """A git repository with a file that is not added yet."""
-    subprocess.run(["git", "init", "-q", "-b", "main", tmp_path], check=True)
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
     for key, value in (("user.name", "Test"), ("user.email", "test@example.com")):
         subprocess.run(["git", "-C", tmp_path, "config", key, value], check=True)
     (tmp_path / "first.txt").write_text("first\n")

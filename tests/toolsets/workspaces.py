@@ -1,7 +1,12 @@
 """What the tests of this folder share: a workspace with its tools, called as a model calls them."""
 
 import asyncio
+import ctypes
+import json
 import os
+import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +15,42 @@ from toolsets.workspace import workspace
 
 HOLDS = "exec 3>alive; echo begun >&3;"
 """Beginning of a command that, with all that inherits descriptor 3, can be seen to live: see `Alive`."""
+
+PR_CAPBSET_DROP = 24
+CAPABILITIES = range(64)
+WORKER = """
+import asyncio, json, sys
+from pathlib import Path
+from longshift.testing import call
+from toolsets.workspace import workspace
+
+root, name, arguments = sys.argv[1:]
+tools = {tool.spec.name: tool for tool in workspace(Path(root))}
+print(json.dumps(asyncio.run(call(tools[name], json.loads(arguments)))), flush=True)
+"""
+"""A process that does one call as a worker does, and prints the observation."""
+
+
+def worker(
+    root: Path, name: str, arguments: dict[str, Any], variables: Mapping[str, str] = {}, *, root_as_others: bool = False
+) -> subprocess.Popen[str]:
+    """Such a process.
+
+    Args:
+        root: the workspace.
+        name: the tool.
+        arguments: the call's.
+        variables: added to its environment.
+        root_as_others: take from root what it may do beyond any other user.
+    """
+    drop = ctypes.CDLL(None).prctl if root_as_others and sys.platform == "linux" else None
+    return subprocess.Popen(
+        [sys.executable, "-c", WORKER, str(root), name, json.dumps(arguments)],
+        env={**os.environ, **variables},
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=drop and (lambda: [drop(PR_CAPBSET_DROP, number, 0, 0, 0) for number in CAPABILITIES]),
+    )
 
 
 class Tools:

@@ -25,8 +25,9 @@ from longshift.questions import PersonsAnswer, Question
 from longshift.recording import record
 from longshift.state import Answer, RunState
 from longshift.status import Status
-from longshift.tools import Tool, ToolContext, ToolSpec
-from longshift.turns import ModelFailure, Turn, Usage
+from longshift.tools import Tool, ToolContext
+from longshift.turns import ModelFailure, Turn
+from tests.unit.authored import failure
 
 Verdict = TypeVar("Verdict")
 
@@ -379,45 +380,6 @@ def checked(driver: Driver) -> RunResult:
     assert (result.messages, result.digest) == (driver.chain().length, driver.chain().digest)
     assert (result.answer is not None) == (result.status is Status.COMPLETED)
     return result
-
-
-def turn(
-    content: str = "",
-    *calls: ToolCall,
-    tokens: int | None = 1,
-    cost: int | None = None,
-    milliseconds: int = 0,
-    invalid: str | None = None,
-) -> Turn:
-    """A turn, with its usage."""
-    message = AssistantMessage(content=content, calls=calls)
-    usage = Usage(output_tokens=None if invalid else tokens, invalid=invalid)
-    return Turn(reply=record(message), usage=usage, cost=cost, milliseconds=milliseconds)
-
-
-def call(id_: str, name: str = "look", malformed: str | None = None, /, **arguments: Any) -> ToolCall:
-    """A call of a tool."""
-    return ToolCall(id=id_, name=name, arguments=arguments, malformed=malformed)
-
-
-def failure(
-    message: str = "away", *, transient: bool = True, retry_after: float | None = None, **more: Any
-) -> ModelFailure:
-    """A model call that brought no turn."""
-    return ModelFailure(kind="status", message=message, transient=transient, retry_after=retry_after, **more)
-
-
-def agent(**changes: Any) -> AgentSpec:
-    """An agent with two reads (`look`, `add`) and two effects (`send`; `ring`, which is repeatable)."""
-    tools = (
-        ToolSpec(name="look", kind="read"),
-        ToolSpec(name="add", kind="read"),
-        ToolSpec(name="send", kind="effect"),
-        ToolSpec(name="ring", kind="effect", repeatable=True),
-    )
-    limits = changes.pop("limits", {})
-    spec = AgentSpec(name="tester", tools=tools, **changes)
-    return spec.model_copy(update={"limits": spec.limits.changed(limits)})
 
 
 def _echo(made: ToolCall) -> Ran:

@@ -14,7 +14,7 @@ from longshift.inbox import MAX_REASON, MAX_TEXT_BYTES, MessageRefused
 from longshift.observations import cut, read
 from longshift.questions import MIN_DIGEST, PersonsAnswer, QuestionKind, question
 from longshift.state import RECENT_REQUESTS, RunState
-from tests.unit.loop_driver import call
+from tests.unit.authored import call
 from tests.unit.test_inbox import ANY_JSON, PAYLOADS
 
 Read = Callable[[RunState, tuple[Any, ...], float], PersonsAnswer]

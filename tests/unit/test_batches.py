@@ -10,7 +10,7 @@ from longshift.batches import MAX_SIDE_BY_SIDE, Planned, plan, portions, refusal
 from longshift.messages import ToolCall
 from longshift.observations import kind_of, read
 from longshift.repeats import Repetition
-from tests.unit.loop_driver import agent, call
+from tests.unit.authored import agent, call
 
 
 def planned(*calls: ToolCall, told: Sequence[int] = (), unknown_tool: str = "recoverable") -> list[Planned]:

@@ -25,7 +25,8 @@ from longshift.messages import (
 from longshift.observations import ok
 from longshift.state import RunState, Stop
 from longshift.turns import ModelFailure, Turn
-from tests.unit.loop_driver import RUN_ID, START, Driver, Moment, agent, call, checked, failure, turn
+from tests.unit.authored import agent, call, failure, turn
+from tests.unit.loop_driver import RUN_ID, START, Driver, Moment, checked
 
 ROOM = {"model_calls": 500, "tool_calls": 5000, "total_output_tokens": 10**9, "repeats": 0, "seconds": 10.0**6}
 """Limits that no test here reaches by itself."""

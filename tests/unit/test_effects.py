@@ -22,7 +22,7 @@ from longshift.observations import read
 from longshift.questions import ApprovalRule, PersonsAnswer, Question, question
 from longshift.repeats import Repetition
 from longshift.tools import ToolSpec
-from tests.unit.loop_driver import agent, call
+from tests.unit.authored import agent, call
 
 CALL = call("c1", "pay", None, cents=7)
 HOW = "the bank hung up"

@@ -11,7 +11,7 @@ from longshift.judgement import BACKOFF_CAP_SECONDS, Batch, Retry, after_failure
 from longshift.limits import MAX_COUNT
 from longshift.state import Answer, RunState
 from longshift.turns import Usage
-from tests.unit.loop_driver import agent, call, failure, turn
+from tests.unit.authored import agent, call, failure, turn
 
 START = 1000.0
 NOW = 1010.0

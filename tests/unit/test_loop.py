@@ -12,7 +12,8 @@ from longshift.contracts import RunResult
 from longshift.messages import AssistantMessage, ToolMessage, UserMessage, weigh
 from longshift.observations import error, kind_of, ok, read
 from longshift.turns import ModelFailure, Turn
-from tests.unit.loop_driver import Driver, Hook, Moment, Ran, agent, call, checked, failure, turn
+from tests.unit.authored import agent, call, failure, turn
+from tests.unit.loop_driver import Driver, Hook, Moment, Ran, checked
 
 
 def play(*turns: Turn | ModelFailure, hook: Hook | None = None, **changes: Any) -> tuple[Driver, RunResult]:

@@ -85,7 +85,7 @@ def driven(case: Case, declared: Agent, *, carry: bool) -> Driver:
     spec = spec.model_copy(update={"limits": spec.limits.changed(case.given.limits)})
     facts = EndpointFacts(name="authored", kind="replay", model="replay", timeout_seconds=60)
     begun = opening(case.given, RunSpec(agent=spec, endpoint=facts, heartbeat_seconds=5))
-    return Driver(spec, replies(case), handlers_of(declared), begun, sends(case), carry)
+    return Driver(spec, replies(case), handlers_of(declared), begun, sends(case), carry=carry)
 
 
 @pytest.mark.parametrize("carry", [False, True])

@@ -19,7 +19,8 @@ from longshift.observations import kind_of, ok
 from longshift.questions import ApprovalRule
 from longshift.tools import ToolSpec
 from longshift.turns import Turn
-from tests.unit.loop_driver import Driver, Fate, Moment, Ran, agent, call, checked, turn
+from tests.unit.authored import agent, call, turn
+from tests.unit.loop_driver import Driver, Fate, Moment, Ran, checked
 from tests.unit.test_loop_rules import EVENTS, LIMITS, Watched
 
 TOOLS = (

@@ -10,7 +10,8 @@ from longshift import Status
 from longshift.inbox import MessageRefused
 from longshift.messages import ToolMessage
 from longshift.turns import ModelFailure, Turn
-from tests.unit.loop_driver import Driver, Moment, agent, call, checked, failure, turn
+from tests.unit.authored import agent, call, failure, turn
+from tests.unit.loop_driver import Driver, Moment, checked
 
 IDS = st.sampled_from(["a", "b", "c", "d", "e", "f", "g", "h", *(f"fresh-{n}" for n in range(30))])
 MONEY = st.sampled_from([0, 1, 4_999, 10_000, 25_000])

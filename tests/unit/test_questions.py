@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from longshift import jsontext
 from longshift.messages import ToolCall
 from longshift.questions import MAX_SHOWN, ApprovalRule, needs_approval, question
-from tests.unit.loop_driver import call
+from tests.unit.authored import call
 
 AMOUNT = ApprovalRule(argument="order.total_usd", above=50)
 NAME = ApprovalRule(argument="to", not_in=("home", 1, None, {"team": [1, "a"]}))

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from longshift.memory import Seen
 from longshift.messages import ToolCall
 from longshift.recording import record
 from longshift.repeats import Repetition, count, key_of
-from longshift.memory import Seen
-from tests.unit.loop_driver import call, turn
+from tests.unit.authored import call, turn
 
 EFFECTS = {"send"}
 

@@ -1,11 +1,13 @@
 """The configuration of MCP servers: what is read, and how a mistake is told."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from longshift import Agent, tool
 from longshift.questions import ApprovalRule
-from worker.mcp_servers import mcp_servers
+from worker.mcp_servers import keys_in_reach, mcp_servers
 from worker.problems import SettingsRefused
 from worker.settings import Settings, load_settings
 
@@ -114,3 +116,37 @@ def test_a_variable_that_an_mcp_server_is_to_be_given_must_be_set() -> None:
 
     with pytest.raises(SettingsRefused, match=r"mcp_servers.git: the environment variable GIT_TOKEN, which `env_from`"):
         mcp_servers(settings, environ={"GIT_TOKEN": ""})
+
+
+@tool
+def run_command(command: str) -> str:
+    """Run a command."""
+    return command
+
+
+@tool(kind="read")
+def look() -> str:
+    """Look."""
+    return ""
+
+
+FAR = '[mcp_servers.git]\nurl = "https://example.com/mcp"\nallow = ["*"]\nheaders_from = { X-Key = "TOKEN" }\n'
+
+
+@pytest.mark.parametrize(
+    ("server", "tools", "warned"),
+    [
+        (f'{MCP}env_from = ["TOKEN"]\n', (look, run_command), True),
+        (f'{MCP}env_from = ["TOKEN"]\n', (look,), False),
+        (MCP, (run_command,), False),
+        (FAR, (run_command,), False),
+    ],
+)
+def test_commands_beside_programs_that_are_handed_keys_are_warned_of(
+    server: str, tools: tuple[Any, ...], warned: bool
+) -> None:
+    settings = load(server, TOKEN=SECRET)
+    agents = {"coder": Agent(name="coder", system="Work.", endpoint="local", tools=tools)}
+    told = keys_in_reach(settings, agents)
+    assert (told is not None) == warned
+    assert told is None or "commands of coder can read what env_from hands to the MCP servers git;" in told

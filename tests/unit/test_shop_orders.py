@@ -6,8 +6,9 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -15,9 +16,11 @@ from urllib.request import urlopen
 import pytest
 
 from examples import shop
-from examples.shop.agent import buyer
+from examples.shop import tools
+from examples.shop.agent import buyer, buyer_next_door
 from examples.shop.supplier import Book, Supplier
 from examples.shop.tools import SUPPLIER, place_order
+from longshift import Agent
 from longshift.testing import CONTEXT, call
 
 pytestmark = pytest.mark.asyncio
@@ -181,6 +184,72 @@ async def test_a_shop_without_a_supplier_says_which_variable_to_set(monkeypatch:
     monkeypatch.setenv(SUPPLIER, url)
     failure: Any = (await call(place_order, VANILLA))["error"]
     assert (failure["kind"], SUPPLIER in failure["message"]) == ("fatal", True)
+
+
+@pytest.mark.parametrize("more", ["/shop", "?shop=1", "#shop", "/orders/"])
+@pytest.mark.parametrize("who", ["", "me:planted@"])
+async def test_a_suppliers_url_says_where_it_is_and_no_more(
+    monkeypatch: pytest.MonkeyPatch, who: str, more: str
+) -> None:
+    monkeypatch.setenv(SUPPLIER, f"http://{who}127.0.0.1:8750{more}")
+    failure: Any = (await call(place_order, VANILLA))["error"]
+    assert (failure["kind"], f"{SUPPLIER} has more than a host and a port" in failure["message"]) == ("fatal", True)
+    assert "planted" not in failure["message"]
+
+
+@pytest.mark.parametrize("agent", [buyer, buyer_next_door])
+async def test_an_order_ends_before_the_run_gives_it_up(agent: Agent) -> None:
+    (order,) = [tool.spec for tool in agent.tools if tool.spec.kind == "effect"]
+    assert order.timeout_seconds > tools.SUPPLIER_SECONDS
+
+
+async def test_an_order_whose_time_is_over_before_it_can_be_sent_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing bounds how long a name is looked up, and a process can stand still."""
+    look_up = socket.getaddrinfo
+
+    def slowly(*args: Any, **options: Any) -> Any:
+        time.sleep(2 * tools.SUPPLIER_SECONDS)
+        return look_up(*args, **options)
+
+    monkeypatch.setattr(tools, "SUPPLIER_SECONDS", 0.1)
+    monkeypatch.setattr(socket, "getaddrinfo", slowly)
+    with supplier(Book()) as server:
+        monkeypatch.setenv(SUPPLIER, server.url)
+        failure: Any = (await call(place_order, VANILLA))["error"]
+    assert (failure["kind"], "nothing was ordered" in failure["message"]) == ("transient", True)
+    assert server.book.listed()["requests"] == 0
+
+
+@pytest.mark.parametrize(
+    ("begins", "drop"),
+    [
+        (b"HTTP/1.1 201 Created\r\n", b"X-More: 1\r\n"),
+        (b"HTTP/1.1 201 Created\r\nContent-Length: 60000\r\n\r\n", b" "),
+        (b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+    ],
+    ids=["head", "body", "chunks"],
+)
+async def test_an_order_whose_reply_never_ends_may_have_been_placed(
+    monkeypatch: pytest.MonkeyPatch, begins: bytes, drop: bytes
+) -> None:
+    monkeypatch.setattr(tools, "SUPPLIER_SECONDS", 0.5)
+    gone = threading.Event()
+
+    def drip() -> None:
+        connection, _ = listener.accept()
+        with connection, suppress(OSError):
+            connection.sendall(begins)
+            while not gone.wait(0.02):
+                connection.sendall(drop)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=drip)
+        thread.start()
+        monkeypatch.setenv(SUPPLIER, f"http://127.0.0.1:{listener.getsockname()[1]}")
+        failure: Any = (await call(place_order, VANILLA))["error"]
+        gone.set()
+        thread.join()
+    assert failure["kind"] == "outcome_unknown"
 
 
 async def test_a_supplier_that_starts_again_with_its_file_knows_its_orders(tmp_path: Path) -> None:

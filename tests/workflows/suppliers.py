@@ -5,8 +5,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 from temporalio import activity
 from temporalio.client import Client
+from temporalio.client import WorkflowUpdateFailedError as UpdateFailed
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities import failures
@@ -43,6 +45,35 @@ class Supplier:
             return f"order {len(self.orders)} of {sku}"
 
         return Agent(name="buyer", system="Buy.", endpoint="scripted", tools=(place, echo), **policy)
+
+
+def asking(supplier: Supplier, **options: Any) -> Agent:
+    """The agent of a supplier, whose orders need approval."""
+    return supplier.agent(**{"needs_approval": True, **options})
+
+
+class Diary:
+    """What was done, in order, by an agent whose looks are reads and whose orders need approval."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def agent(self) -> Agent:
+        """The agent."""
+
+        @tool(kind="read")
+        def look(at: str) -> str:
+            """Look."""
+            self.done.append(f"look {at}")
+            return at
+
+        @tool(needs_approval=True)
+        def place(sku: str) -> str:
+            """Order one."""
+            self.done.append(f"place {sku}")
+            return sku
+
+        return Agent(name="buyer", system="Buy.", endpoint="scripted", tools=(look, place))
 
 
 def lost() -> ApplicationError:
@@ -98,9 +129,30 @@ async def asked(handle: Handle) -> Question:
     return question
 
 
+async def next_question(handle: Handle, before: Question) -> Question:
+    """The question that follows another."""
+
+    async def look() -> Question | None:
+        view: StateView = await handle.query(contracts.STATE, result_type=StateView)
+        return view.question if view.question != before else None
+
+    found = await until(look)
+    assert found is not None
+    return found
+
+
 def answer(question: Question, **fields: Any) -> dict[str, Any]:
     """What answers a question."""
     return {"call_id": question.call_id, "arguments_sha256": question.arguments_sha256[:12], **fields}
+
+
+async def refusal(handle: Handle, name: str, given: Any) -> str:
+    """Why an update is refused."""
+    with pytest.raises(UpdateFailed) as refused:
+        await handle.execute_update(name, given)
+    assert isinstance(refused.value.cause, ApplicationError)
+    assert refused.value.cause.type == "MessageRefused"
+    return refused.value.cause.message
 
 
 async def observations(journal_url: str, run_id: str) -> list[dict[str, Any]]:

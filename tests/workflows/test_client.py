@@ -8,11 +8,12 @@ from temporalio import activity, workflow
 from temporalio.client import Client
 
 from client.errors import AlreadyStarted, NoSuchRun, Refused
-from client.shifts import Shifts
+from client.shifts import Listed, Shifts
 from longshift import contracts
 from longshift.contracts import RunInput
 from longshift.messages import UserMessage
 from longshift.status import Status
+from tests.workflows import raw_runs
 from tests.workflows.running import ESCAPES, GIVEN, PARROT, Script, call, shop_open, until, working
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -31,7 +32,13 @@ class Faulty:
 async def test_a_started_run_has_an_id_of_its_agent_and_the_time_and_its_task_in_the_list(shifts: Shifts) -> None:
     run_id = await shifts.start(GIVEN)
     assert run_id.startswith("parrot-20")
-    listed = {run.run_id: run for run in await shifts.list(limit=1000)}
+
+    async def look() -> dict[str, Listed] | None:  # the server's list is a moment behind
+        listed = {run.run_id: run for run in await shifts.list(limit=1000)}
+        return listed if run_id in listed else None
+
+    listed = await raw_runs.until(look)
+    assert listed is not None
     assert listed[run_id].goal == "Say something."
     assert listed[run_id].agent == "parrot"
     assert listed[run_id].status == "RUNNING"

@@ -1,7 +1,8 @@
 """The typed client on a real server: what runs ask people, and what people answer."""
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,6 +62,16 @@ async def asked(shifts: Shifts, run_id: str) -> Question:
     return question
 
 
+@asynccontextmanager
+async def asking(
+    shifts: Shifts, client: Client, queue: str, journal_url: str, outside: Outside, model: Script
+) -> AsyncIterator[tuple[str, Question]]:
+    """A run that asks, and its question, while its worker is up."""
+    async with shop_open(client, queue, journal_url, outside.agent(), model):
+        run_id = await shifts.start(GIVEN)
+        yield run_id, await asked(shifts, run_id)
+
+
 async def observed(shifts: Shifts, run_id: str) -> dict[str, Any]:
     """The one observation in a run's transcript."""
     found = [message for message in await shifts.transcript(run_id) if isinstance(message, ToolMessage)]
@@ -94,9 +105,7 @@ async def test_an_approved_effect_is_made_once_and_a_second_answer_is_told_what_
 ) -> None:
     outside = Outside()
     model = Script([ORDER], "Done.", held=[2])
-    async with shop_open(client, queue, journal_url, outside.agent(), model):
-        run_id = await shifts.start(GIVEN)
-        question = await asked(shifts, run_id)
+    async with asking(shifts, client, queue, journal_url, outside, model) as (run_id, question):
         assert outside.orders == []
         assert await shifts.question(run_id, "order-1") == question
         assert await shifts.approve(run_id, question, reason="agreed") == Answered("approved", waits_for_worker=False)
@@ -132,9 +141,7 @@ async def test_a_denied_effect_is_not_made_and_the_model_reads_why(
     shifts: Shifts, client: Client, queue: str, journal_url: str
 ) -> None:
     outside = Outside()
-    async with shop_open(client, queue, journal_url, outside.agent(), Script([ORDER], "Done.")):
-        run_id = await shifts.start(GIVEN)
-        question = await asked(shifts, run_id)
+    async with asking(shifts, client, queue, journal_url, outside, Script([ORDER], "Done.")) as (run_id, question):
         with pytest.raises(Refused, match="reason"):
             await shifts.deny(run_id, question, reason=" ")
         assert (await shifts.deny(run_id, question, reason=f"too many{ESCAPES}")).words == "denied"
@@ -155,9 +162,7 @@ async def test_an_answer_counts_for_the_call_and_the_arguments_that_were_seen_on
     shifts: Shifts, client: Client, queue: str, journal_url: str
 ) -> None:
     outside = Outside()
-    async with shop_open(client, queue, journal_url, outside.agent(), Script([ORDER], "Done.")):
-        run_id = await shifts.start(GIVEN)
-        question = await asked(shifts, run_id)
+    async with asking(shifts, client, queue, journal_url, outside, Script([ORDER], "Done.")) as (run_id, question):
         with pytest.raises(Refused, match="call order-1 does"):
             await shifts.question(run_id, "order-2")
         with pytest.raises(Refused, match="order-1 waits for approval"):
@@ -219,9 +224,7 @@ async def test_what_came_of_an_effect_is_what_a_person_says(
     seen: str | None,
 ) -> None:
     outside = Outside()
-    async with shop_open(client, queue, journal_url, outside.agent(), Script([PAY], "Done.")):
-        run_id = await shifts.start(GIVEN)
-        question = await asked(shifts, run_id)
+    async with asking(shifts, client, queue, journal_url, outside, Script([PAY], "Done.")) as (run_id, question):
         assert (question.kind, "the bank did not answer" in question.why) == ("outcome", True)
         assert (await shifts.tool_call(run_id, "pay-1")).state == "unknown"
         with pytest.raises(Refused, match="resolve it"):
@@ -247,9 +250,7 @@ async def test_what_came_of_an_effect_is_what_a_person_says(
 async def test_a_run_that_is_terminated_while_it_asks_what_came_of_an_effect_says_that_it_may_have_happened(
     shifts: Shifts, client: Client, queue: str, journal_url: str
 ) -> None:
-    async with shop_open(client, queue, journal_url, Outside().agent(), Script([PAY], "Done.")):
-        run_id = await shifts.start(GIVEN)
-        question = await asked(shifts, run_id)
+    async with asking(shifts, client, queue, journal_url, Outside(), Script([PAY], "Done.")) as (run_id, question):
         await client.get_workflow_handle(run_id).terminate("no more")
         result = await shifts.result(run_id)
     assert (result.status, result.unknown_calls, result.unrun_calls) == (Status.TERMINATED, ("pay-1",), ("pay-1",))
@@ -263,9 +264,7 @@ async def test_long_arguments_are_cut_in_the_question_and_whole_in_the_journal(
 ) -> None:
     outside = Outside()
     long = call("order-1", "order", sku="V" * 20_000, quantity=6)
-    async with shop_open(client, queue, journal_url, outside.agent(), Script([long], "Done.")):
-        run_id = await shifts.start(GIVEN)
-        question = await asked(shifts, run_id)
+    async with asking(shifts, client, queue, journal_url, outside, Script([long], "Done.")) as (run_id, question):
         recorded = await shifts.tool_call(run_id, "order-1")
         await shifts.approve(run_id, question)
         await shifts.result(run_id)

@@ -1,6 +1,7 @@
 """Effects whose outcome does not come back: settled with the ledger, asked for, told, or the end; never made twice."""
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -40,15 +41,21 @@ async def test_the_work_of_an_effect_whose_completion_was_lost_counts_once(
 ) -> None:
     """What the journal says that the handler took is part of the time that the workflow saw go by."""
 
-    @tool(timeout_seconds=5)
+    at_work, let_go = asyncio.Event(), asyncio.Event()
+
+    @tool(timeout_seconds=30)
     async def place(sku: str) -> str:
-        """Order one, slowly."""
-        await asyncio.sleep(0.3)
+        """Order one, once it is let go."""
+        at_work.set()
+        await let_go.wait()
         return sku
 
     agent = Agent(name="buyer", system="Buy.", endpoint="scripted", tools=(place,))
     async with losing(client, queue, journal_url, agent, Script(*ONE_EFFECT), {("c1", 0): "after"}):
         handle = await begun(client, queue)
+        await at_work.wait()
+        await handle.describe()
+        let_go.set()
         end = await ended(handle)
     task = began = over = 0.0  # when the latest workflow task began, the one that scheduled the effect, and the one
     failed = False  # that learned that it brought nothing
@@ -64,8 +71,9 @@ async def test_the_work_of_an_effect_whose_completion_was_lost_counts_once(
     models = [row.milliseconds or 0 for row in await journal.model_calls(handle.id)]
     (effect,) = [row.milliseconds or 0 for row in await journal.tool_calls(handle.id)]
     await journal.close()
-    assert 300 <= effect <= (over - began) * 1000
-    assert end.working_seconds * 1000 == pytest.approx((over - began) * 1000 + sum(models), abs=2)
+    saw = int((over - began) * 1000)
+    assert effect > 0
+    assert round(end.working_seconds * 1000) == sum(models) + max(saw, effect)
 
 
 async def test_a_dispatch_that_never_began_is_fenced_and_made_afresh(
@@ -95,30 +103,26 @@ async def test_an_idempotent_effect_is_dispatched_again_under_the_same_operation
 async def test_an_effect_that_may_have_happened_is_never_said_to_be_unavailable(
     client: Client, queue: str, journal_url: str
 ) -> None:
-    """It is dispatched again, to a worker that has no such tool: what came of the first dispatch is still unknown."""
+    """It is dispatched again, to a worker that has no such tool, and once more to one that has it."""
     supplier = Supplier(ToolOutcomeUnknown("no reply"))
-    lose = {("c1", dispatch): "no tool" for dispatch in range(1, 20)}
+    lose = {("c1", 1): "no tool"}
     async with losing(client, queue, journal_url, supplier.agent(idempotent=True), Script(*ONE_EFFECT), lose):
         handle = await begun(client, queue)
-        question = await asked(handle)
-        assert (question.kind, len(supplier.orders)) == ("outcome", 1)
-        await handle.execute_update(contracts.RESOLVE, answer(question, outcome="happened", result="on the bill"))
         end = await ended(handle)
     assert (end.status, end.tool_calls, end.unknown_calls) == (Status.COMPLETED, 1, ())
-    assert [body["value"] for body in await observations(journal_url, handle.id)] == ["on the bill"]
+    assert await observations(journal_url, handle.id) == [{"ok": True, "value": "order 2 of a"}]
+    assert supplier.orders == [f"{handle.id}/1/0/c1"] * 2
 
 
-async def test_a_read_that_became_an_effect_meanwhile_is_said_to_have_happened_perhaps(
-    client: Client, queue: str, journal_url: str
-) -> None:
-    """The run recorded a read; the tool of the worker that goes on with it is an effect, and is treated as one."""
+async def test_a_read_that_became_an_effect_meanwhile_is_not_run(client: Client, queue: str, journal_url: str) -> None:
+    """The run recorded a read, which needs no approval; the tool of the worker that goes on with it is an effect."""
 
     @tool(name="place", kind="read")
     def look(sku: str) -> str:
         """Look for one."""
         return sku
 
-    supplier, before = Supplier(ToolOutcomeUnknown("no reply")), Supplier().agent()
+    supplier, before = Supplier(), Supplier().agent()
     model = Script(*ONE_EFFECT)
     async with losing(client, queue, journal_url, before.model_copy(update={"tools": (look,)}), model, {}):
         handle = await started(client, queue, RunInput(agent="buyer", task="Order."), start_signal=contracts.PAUSE)
@@ -126,10 +130,10 @@ async def test_a_read_that_became_an_effect_meanwhile_is_said_to_have_happened_p
     async with losing(client, queue, journal_url, supplier.agent(), model, {}):
         await handle.signal(contracts.RESUME)
         end = await ended(handle)
-    assert (end.status, len(supplier.orders)) == (Status.COMPLETED, 1)
+    assert (end.status, supplier.orders) == (Status.COMPLETED, [])
     (body,) = await observations(journal_url, handle.id)
-    text = "place may or may not have happened: no reply"
-    assert body["error"] == {"kind": "outcome_unknown", "message": text}
+    assert body["error"]["kind"] == "unavailable"
+    assert "is an effect now" in body["error"]["message"]
 
 
 async def test_an_effect_of_which_no_worker_has_the_tool_is_unavailable(
@@ -285,7 +289,15 @@ async def pending(handle: Handle, activity_name: str, state: "PendingActivitySta
     return any(one.activity_type.name == activity_name and one.state == state for one in waited_for)
 
 
-@pytest.mark.parametrize("how", ["a stop now", "the deadline"])
+ENDING: Mapping[str, dict[str, Any]] = {
+    "a stop now": {},
+    "the deadline": {"seconds": 1},
+    "its working seconds": {"working_seconds": 0.1},
+}
+"""What would end a run, and the limits for it."""
+
+
+@pytest.mark.parametrize("how", ENDING)
 async def test_an_effect_in_flight_is_left_to_finish(client: Client, queue: str, journal_url: str, how: str) -> None:
     at_work, go_on = asyncio.Event(), asyncio.Event()
 
@@ -298,16 +310,81 @@ async def test_an_effect_in_flight_is_left_to_finish(client: Client, queue: str,
 
     agent = Agent(name="buyer", system="Buy.", endpoint="scripted", tools=(place,))
     async with losing(client, queue, journal_url, agent, Script(*ONE_EFFECT), {}):
-        handle = await begun(client, queue, seconds=3 if how == "the deadline" else 60)
+        handle = await begun(client, queue, **ENDING[how])
         await at_work.wait()
         if how == "a stop now":
             await handle.signal(contracts.STOP, {"mode": "now"})
-        # The request to cancel it has reached the activity, which does not heed it.
-        await until(
-            partial(pending, handle, contracts.RUN_TOOL, PendingActivityState.PENDING_ACTIVITY_STATE_CANCEL_REQUESTED)
-        )
+        if how == "its working seconds":
+            late = time.monotonic() + 1
+            await until(partial(passed, late))
+        else:  # the request to cancel it has reached the activity, which does not heed it
+            cancelled = PendingActivityState.PENDING_ACTIVITY_STATE_CANCEL_REQUESTED
+            await until(partial(pending, handle, contracts.RUN_TOOL, cancelled))
         go_on.set()
         end = await ended(handle)
     expected = Status.STOP_REQUESTED if how == "a stop now" else Status.TIME_LIMIT
     assert (end.status, end.unrun_calls, end.unknown_calls) == (expected, (), ())
     assert await observations(journal_url, handle.id) == [{"ok": True, "value": "ordered a"}]
+
+
+async def passed(moment: float) -> bool:
+    """Whether a moment of the monotonic clock has passed."""
+    return time.monotonic() >= moment
+
+
+async def test_a_worker_that_ends_breaks_off_an_effect_that_heeded_no_stop(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    at_work, broken_off = asyncio.Event(), asyncio.Event()
+
+    @tool(timeout_seconds=600)
+    async def place(sku: str) -> None:
+        """Order one, for ever."""
+        at_work.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            broken_off.set()
+
+    agent = Agent(name="buyer", system="Buy.", endpoint="scripted", tools=(place,))
+    async with asyncio.timeout(60):
+        async with losing(client, queue, journal_url, agent, Script(*ONE_EFFECT), {}):
+            handle = await begun(client, queue)
+            await at_work.wait()
+            await handle.signal(contracts.STOP, {"mode": "now"})
+            cancelled = PendingActivityState.PENDING_ACTIVITY_STATE_CANCEL_REQUESTED
+            await until(partial(pending, handle, contracts.RUN_TOOL, cancelled))
+            assert not broken_off.is_set()
+    assert broken_off.is_set()
+
+
+@pytest.mark.slow
+async def test_what_a_thread_does_past_its_time_is_settled_late_and_comes_before_a_person_s_word(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    go_on = threading.Event()
+
+    @tool(timeout_seconds=0.5)
+    def place(sku: str) -> str:
+        """Order one, and take long."""
+        go_on.wait(60)
+        return f"ordered {sku}"
+
+    agent = Agent(name="buyer", system="Buy.", endpoint="scripted", tools=(place,))
+    async with losing(client, queue, journal_url, agent, Script(*ONE_EFFECT), {}):
+        handle = await begun(client, queue)
+        question = await asked(handle)
+        go_on.set()
+        await until(partial(settled, journal_url, handle.id))
+        await handle.execute_update(contracts.RESOLVE, answer(question, outcome="did_not_happen"))
+        end = await ended(handle)
+    assert end.status is Status.COMPLETED
+    assert await observations(journal_url, handle.id) == [{"ok": True, "value": "ordered a"}]
+
+
+async def settled(journal_url: str, run_id: str) -> bool:
+    """Whether the ledger holds the outcome of a run's one effect."""
+    journal = await Journal.open(journal_url)
+    (row,) = await journal.tool_calls(run_id)
+    await journal.close()
+    return row.state == "settled"

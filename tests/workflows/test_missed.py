@@ -47,6 +47,8 @@ def application(kind: str | None, message: str = "it says so") -> ApplicationErr
 @pytest.mark.parametrize(
     ("cause", "state", "missed"),
     [
+        # Its place in the ledger is another effect's.
+        (failures.place_taken("held by another"), MAXIMUM_ATTEMPTS, Missed("displaced", "held by another")),
         # No worker took it: it surely did not run.
         (timed_out(TimeoutType.SCHEDULE_TO_START), TIMED_OUT, Missed("not_taken", "no worker took it")),
         (

@@ -212,7 +212,7 @@ async def place(server: WorkflowEnvironment, tmp_path_factory: pytest.TempPathFa
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(waiting, "JOURNAL_WAIT_SECONDS", 0.01)
-        patched.setattr(effect_runs, "AGAIN_SECONDS", 0.01, raising=False)
+        patched.setattr(effect_runs, "AGAIN_SECONDS", 0.01)
         target = server.client.service_client.config.target_host
         client = await Client.connect(target, plugins=[longshift_plugin()])  # the core as it is here, with its patch
         async with working(client, QUEUE, [*(one for one in activities if one is not real), run_tool]):

@@ -26,6 +26,7 @@ MAX_PAGES = 100
 """Pages of a list of tools that are read."""
 MAX_TOOLS = 1000
 """Tools of a server that are read."""
+UNREADABLE = "its answer is not what the protocol says"
 CLOSE_SECONDS = 8.0
 """Seconds a server gets to end once it is told to; the SDK kills the program after four."""
 
@@ -33,7 +34,7 @@ _RESULT: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAda
     types.CallToolResult | types.InputRequiredResult
 )
 _DECLINED = (types.METHOD_NOT_FOUND, types.INVALID_PARAMS)
-_BROKEN_OFF = (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, types.PARSE_ERROR)
+_BROKEN_OFF = (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT)
 
 
 class Connection:
@@ -129,7 +130,7 @@ class Connection:
         except MCPError as error:
             raise _failure(error) from None
         except ValidationError:
-            raise BrokenOff("its answer is not what the protocol says") from None
+            raise BrokenOff(UNREADABLE) from None
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, RuntimeError) as error:
             raise BrokenOff(f"the session ended ({type(error).__name__})") from None
         finally:
@@ -175,10 +176,14 @@ class Connection:
 
 
 def _failure(error: MCPError) -> RequestFailed:
-    if error.code in http.CODES:
-        return http.CODES[error.code](error.message)
+    ours = http.meaning(error.data)
+    if ours is not None:
+        return ours(error.message)
     if error.code in _DECLINED:
         return Declined(error.message)
+    if error.code == types.PARSE_ERROR:
+        # The SDK's words repeat parts of the answer, cut and escaped, in which no key would be found.
+        return BrokenOff(UNREADABLE)
     return BrokenOff(error.message) if error.code in _BROKEN_OFF else Failed(error.message)
 
 

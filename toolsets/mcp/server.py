@@ -224,7 +224,11 @@ class McpServer:
         return connection
 
     def _log(self, line: str) -> None:
-        log.info("%s: %s", self.name, " ".join(self._secrets.hide(line).split()))
+        """A line in the log: without keys, and without what would move a terminal's cursor."""
+        hidden = self._secrets.hide(line)
+        text = " ".join("".join(character if character.isprintable() else " " for character in hidden).split())
+        if text:
+            log.info("%s: %s", self.name, text)
 
     def _drop(self, connection: "Connection", *, at_once: bool = False) -> None:
         """Forget a session that is lost, and end what is left of it."""

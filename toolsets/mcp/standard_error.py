@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TextIO
 
-MAX_LINE = 4096
-"""Bytes of a line; a longer one is logged in pieces."""
+MAX_LINE = 16_384
+"""Bytes of a line; of a longer one only its size is logged, for in pieces of it a key at a seam would not be found."""
 LAST_WORDS_SECONDS = 1.0
 """Seconds in which a server that has ended may still be read."""
 
@@ -33,21 +33,23 @@ class _Lines(asyncio.Protocol):
     def __init__(self, log: Callable[[str], None]) -> None:
         self._log = log
         self._rest = b""
+        self._left_out = 0
         self.ended = asyncio.Event()
 
     def data_received(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")
-        if len(self._rest) > MAX_LINE:
-            lines, self._rest = [*lines, self._rest], b""
         for line in lines:
             self._say(line)
+        if self._left_out or len(self._rest) > MAX_LINE:
+            self._left_out += len(self._rest)
+            self._rest = b""
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._say(self._rest)
         self.ended.set()
 
     def _say(self, line: bytes) -> None:
-        text = line[: 4 * MAX_LINE].decode("utf-8", errors="replace")
-        printable = "".join(character if character.isprintable() else " " for character in text).strip()
-        if printable:
-            self._log(printable)
+        size = self._left_out + len(line)
+        self._left_out = 0
+        long = size > MAX_LINE
+        self._log(f"[a line of {size} bytes, not shown]" if long else line.decode("utf-8", errors="replace"))

@@ -2,7 +2,7 @@
 
 paths.py       what lies in the workspace, opened so that no link leads out of it
 files.py       read, write, edit
-tree.py        list, search
+tree.py        list, search; matcher.py is the process that a search's pattern is looked for in
 commands.py    run a command; supervisor.py is the process that watches over it
 utf8.py        bytes shown as text
 """

@@ -71,11 +71,12 @@ def edit(workspace: Workspace, path: str, old: str, new: str) -> dict[str, Any]:
             raise ToolRefused(
                 f"old does not occur in {place}; read the file again and copy the text exactly, with its indentation"
             )
-        lines = [data.count(b"\n", 0, at) + 1 for at in found]
+        lines = [data.count(b"\n", 0, at) + 1 for at in found[:SHOWN_LINES]]
         if len(found) > 1:
-            shown = ", ".join(str(line) for line in lines[:SHOWN_LINES]) + (", ..." if lines[SHOWN_LINES:] else "")
+            many = f"more than {SHOWN_LINES}" if found[SHOWN_LINES:] else str(len(found))
+            shown = ", ".join(str(line) for line in lines) + (", ..." if found[SHOWN_LINES:] else "")
             raise ToolRefused(
-                f"old occurs {len(found)} times in {place}, in lines {shown}, and must occur once; "
+                f"old occurs {many} times in {place}, in lines {shown}, and must occur once; "
                 "give more of the lines around the one that is meant"
             )
         rest = data[found[0] + len(old_bytes) :]
@@ -125,10 +126,10 @@ def _with_crlf(text: bytes) -> bytes:
 
 
 def _occurrences(data: bytes, text: bytes) -> list[int]:
-    """Where `text` begins in `data`, overlaps included."""
-    found = []
+    """Where `text` begins in `data`, overlaps included; of more than an error names, one more."""
+    found: list[int] = []
     at = data.find(text)
-    while at >= 0:
+    while at >= 0 and len(found) <= SHOWN_LINES:
         found.append(at)
         at = data.find(text, at + 1)
     return found

@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER = 24, 36
+PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER = 4, 24, 36
 READING_OTHERS = 19, 21, 38
 """CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON: each lets root read the memory of any process, the worker's keys too."""
 SHELLS = (["bash", "-c"], ["sh", "-c"])
@@ -148,6 +148,7 @@ def main(arguments: Sequence[str]) -> None:
     seconds, max_head, max_tail, command = arguments
     if sys.platform == "linux":
         process = ctypes.CDLL(None)
+        process.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # or the command writes its own outcome, into /proc/$PPID/fd/1
         process.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         for capability in READING_OTHERS:
             process.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)  # refused to others than root, who have none of them
