@@ -39,6 +39,11 @@ def tool_missing(message: str) -> ApplicationError:
     return ApplicationError(message, type=contracts.TOOL_MISSING, non_retryable=True, category=KNOWN)
 
 
+def too_late(message: str) -> ApplicationError:
+    """A run that could not be opened before its deadline."""
+    return ApplicationError(message, type=contracts.TOO_LATE, non_retryable=True, category=KNOWN)
+
+
 def place_taken(message: str) -> ApplicationError:
     """An effect that will never run: its place in the ledger is another one's."""
     return ApplicationError(message, type=contracts.PLACE_TAKEN, non_retryable=True, category=KNOWN)

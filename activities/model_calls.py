@@ -1,6 +1,7 @@
 """The activity `call_model`: one admitted request to an endpoint."""
 
 import time
+from collections.abc import Sequence
 
 from temporalio import activity
 
@@ -12,7 +13,9 @@ from endpoints.config import highest_cost
 from longshift import contracts, jsontext
 from longshift.contracts import CalledModel, CallModel, RunSpec
 from longshift.funds import most
+from longshift.messages import ToolCall
 from longshift.recording import record
+from longshift.tools import ArgumentsRefused
 from longshift.turns import CallFailed, ModelFailure, Turn
 from store.calls import Answered, Failed, Lost
 from store.errors import FundRefused, JournalMismatch, JournalUnavailable
@@ -34,7 +37,7 @@ class ModelCalls(Recorder):
                 draw = self._draw(request, spec)
                 begun = await self._journal.begin_model_call(request, sender(), time.time(), draw)
                 if isinstance(begun, Answered):
-                    return await self._called(request, begun.turn)
+                    return await self._called(request, spec, begun.turn, begun.turn.message.calls)
                 if isinstance(begun, Failed | Lost):
                     raise failures.model_failed(begun.failure)
             except FundRefused as error:
@@ -66,14 +69,29 @@ class ModelCalls(Recorder):
             ):
                 text = f"model call {request.number} was given up before its reply came; the reply is not used"
                 raise failures.model_failed(ModelFailure(kind="lost", message=text, transient=True))
-            return await self._called(request, turn)
+            return await self._called(request, spec, turn, reply.message.calls)
 
-    async def _called(self, request: CallModel, turn: Turn) -> CalledModel:
-        """A turn, with what the journal remembers of its calls."""
-        if request.resets is None or not turn.message.calls:
-            return CalledModel(turn=turn)
-        recalled = await self._settle(lambda: self._journal.recall(request, turn.message.calls))
-        return CalledModel(turn=turn, recalled=recalled or None)
+    async def _called(self, request: CallModel, spec: RunSpec, turn: Turn, calls: Sequence[ToolCall]) -> CalledModel:
+        """A turn, with what the journal remembers of its calls, and which of them nobody need be asked about."""
+        recalled = None
+        if request.resets is not None and calls:
+            recalled = await self._settle(lambda: self._journal.recall(request, calls))
+        return CalledModel(turn=turn, recalled=recalled or None, refused=await self._refused(spec, calls))
+
+    async def _refused(self, spec: RunSpec, calls: Sequence[ToolCall]) -> dict[int, str]:
+        """Why arguments do not fit, by position, of the effects that may need a person's approval."""
+        asking = {tool.name: tool for tool in spec.agent.tools if tool.needs_approval}
+        refused: dict[int, str] = {}
+        for position, call in enumerate(calls):
+            if call.name not in asking or call.malformed is not None or call.arguments_sha256 is not None:
+                continue
+            try:
+                (await self._toolbox.tool(spec.agent.name, asking[call.name])).validate(call.arguments)
+            except ArgumentsRefused as error:
+                refused[position] = str(error)
+            except Exception as error:  # whatever else is wrong with the tool is told when the call is made
+                activity.logger.info("the arguments of %s could not be checked: %s", call.name, type(error).__name__)
+        return refused
 
     def _draw(self, request: CallModel, spec: RunSpec) -> Draw | None:
         """What the call takes from the run's fund, if it has one, until its cost is known."""

@@ -32,10 +32,12 @@ class Activities(ModelCalls, ToolCalls):
             try:
                 spec = resolve(request.given, self._agents, self._endpoint_configs, self._heartbeat_seconds)
                 messages = opening(request.given, spec)
-                spec = await equip(spec, self._agents[request.given.agent], self._toolbox)
             except InputRefused as refused:
                 raise failures.input_refused(refused) from None
+            if activity.info().attempt > 1 and time.time() >= request.started_at + spec.agent.limits.seconds:
+                raise failures.too_late("its deadline passed before it could be opened")
             try:
+                spec = await equip(spec, self._agents[request.given.agent], self._toolbox)
                 await self._check_fund(spec.fund)
                 await self._journal.open_run(request.run_id, spec, messages, request.started_at)
                 spec = await self._journal.spec(request.run_id)  # the one that was entered first stands

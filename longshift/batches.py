@@ -1,7 +1,8 @@
 """Batches: what becomes of each call of an accepted batch, and which of them run side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from longshift import jsontext
 from longshift.agent import AgentSpec
@@ -10,6 +11,7 @@ from longshift.observations import error
 from longshift.repeats import Repetition, key_of
 from longshift.tools import ToolSpec
 
+_NOTHING: Mapping[int, str] = MappingProxyType({})
 MAX_SIDE_BY_SIDE = 8
 """Reads of one run in flight at once. Bounds what one workflow task schedules: Temporal refuses one past 4 MiB."""
 
@@ -35,8 +37,14 @@ class Planned:
         return self.tool is not None and self.tool.kind == "effect" and not self.observation and not self.repeat_of
 
 
-def plan(agent: AgentSpec, calls: Sequence[ToolCall], said: Sequence[Repetition]) -> list[Planned]:
-    """What is to be done for each call, in order."""
+def plan(
+    agent: AgentSpec, calls: Sequence[ToolCall], said: Sequence[Repetition], refused: Mapping[int, str] = _NOTHING
+) -> list[Planned]:
+    """What is to be done for each call, in order.
+
+    Args:
+        refused: why arguments do not fit, by the position of their call, where that is known before it is dispatched.
+    """
     tools = {tool.name: tool for tool in agent.tools}
     effects: set[str] = set()
     planned = []
@@ -50,6 +58,8 @@ def plan(agent: AgentSpec, calls: Sequence[ToolCall], said: Sequence[Repetition]
         elif call.malformed is not None:
             text = f"the arguments must be one JSON object; this was sent: {call.malformed}"
             observation = _known(call, repetition, "invalid_arguments", text)
+        elif position in refused:
+            observation = _known(call, repetition, "invalid_arguments", refused[position])
         elif tool.kind == "effect" and not tool.repeatable:
             if key_of(call) in effects:
                 observation = refusal(call, "repeated", "identical call in the same turn, not executed")

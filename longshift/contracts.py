@@ -55,6 +55,8 @@ JOURNAL_AWAY = "JournalUnavailable"
 """Failure type of work that the journal's absence kept from being begun."""
 TOOLS_AWAY = "ToolsUnavailable"
 """Failure type of a run that waits for a server of its tools before it can begin."""
+TOO_LATE = "DeadlinePassed"
+"""Failure type of a run whose deadline, which only its agent knows, passed before it could be opened."""
 PLACE_TAKEN = "PlaceTaken"
 """Failure type of an effect whose place in the ledger belongs to another one, made before the workflow was reset."""
 JOURNAL_DIFFERS = "JournalMismatch"
@@ -254,6 +256,8 @@ class CalledModel(Payload):
     turn: Turn
     recalled: Memory | None = None
     """What the journal remembers of the turn's calls."""
+    refused: dict[int, str] = Field(default_factory=dict, exclude_if=usual({}))
+    """Why arguments do not fit, by the position of the call: of effects about which a person would be asked in vain."""
 
 
 class RunTool(Payload):

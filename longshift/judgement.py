@@ -129,7 +129,7 @@ def judge(state: RunState, agent: AgentSpec, turn: Turn, number: int) -> Answer 
     state.remember(seen, reset)
     state.use_ids(call.id for call in calls)
     state.append_recorded(turn.reply, Entry(turn=number))
-    return Batch(tuple(plan(agent, calls, said)))
+    return Batch(tuple(plan(agent, calls, said, state.refused)))
 
 
 def after_failure(state: RunState, failure: ModelFailure, now: float) -> Retry | End:

@@ -18,6 +18,8 @@ from longshift.exceptions import from_exception
 from longshift.plainjson import NoJsonForm, plain, whole_text
 from longshift.tools import Tool, ToolContext
 
+_CONTROL = ("CancelledError", "GeneratorExit")
+"""What ends a coroutine from outside, by name, since asyncio is not imported here."""
 InThread = Callable[[Callable[[], str]], Awaitable[str]]
 """Runs a blocking function elsewhere and gives back what it returns; the function raises nothing."""
 
@@ -117,7 +119,7 @@ async def observe(
 ) -> Observation:
     """Do one tool call: check the arguments, run the handler, and make an observation of whatever it does.
 
-    Raises nothing of the tool's. What is no Exception, such as a cancellation, comes through; SystemExit does not,
+    Raises nothing of the tool's. A cancellation comes through; SystemExit, KeyboardInterrupt and their like do not,
     since a tool must not end its worker.
 
     Args:
@@ -131,7 +133,9 @@ async def observe(
         run = partial(tool.handler, **tool.bind(arguments, context))
         # A sync handler's exceptions become text inside the thread: not every exception can cross a future.
         whole = ok(await run()) if tool.is_async else await in_thread(partial(_observed, run, effect))
-    except (Exception, SystemExit) as exception:
+    except BaseException as exception:
+        if type(exception).__name__ in _CONTROL:
+            raise
         whole = error(*from_exception(exception, effect=effect))
     content = cut(whole, tool.spec.max_bytes)
     return Observation(content, whole, kind_of(content))
@@ -143,7 +147,7 @@ def _observed(run: Callable[[], Any], effect: bool) -> str:
         if inspect.iscoroutine(value):
             value.close()  # nothing awaits it: it has no JSON form, and must not warn on its way out
         return ok(value)
-    except (Exception, SystemExit) as exception:
+    except BaseException as exception:
         return error(*from_exception(exception, effect=effect))
 
 

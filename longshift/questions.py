@@ -6,7 +6,7 @@ of one whose outcome never reached the run. An answer is bound to the call's id 
 
 from typing import Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, StrictFloat, StrictInt
 
 from longshift import jsontext
 from longshift.messages import Payload, ToolCall, arguments_digest, usual
@@ -28,7 +28,7 @@ class ApprovalRule(Payload):
     """
 
     argument: str
-    above: int | float | None = None
+    above: StrictInt | StrictFloat | None = None
     """Numbers up to this one need no approval."""
     not_in: tuple[JsonValue, ...] | None = None
     """These values need no approval."""

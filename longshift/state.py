@@ -99,6 +99,8 @@ class RunState(BaseModel):
     """The journal remembers something of this run's calls."""
     recalled: Memory = Field(Memory(), exclude=True)
     """What the journal remembers of the calls of the turn at hand."""
+    refused: dict[int, str] = Field(default_factory=dict, exclude=True)
+    """Of the turn at hand: why arguments do not fit, by the position of their call."""
     resets: int = 0
     """How often an effect has reset the counts of reads."""
 

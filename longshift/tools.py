@@ -245,6 +245,7 @@ def tool(
             arguments = read_signature(function, ToolContext)
         except SignatureRefused as refused:
             raise DeclarationRefused(f"tool {called}: {refused}") from None
+        _check_rule(called, needs_approval, arguments.schema)
         spec = ToolSpec(
             name=called,
             description=description if description is not None else describe(function),
@@ -276,6 +277,14 @@ def _check_options(name: str, kind: str, timeout_seconds: float, max_bytes: int)
         )
     if type(max_bytes) is not int or max_bytes < MIN_BYTES:
         raise DeclarationRefused(f"tool {name}: max_bytes must be a whole number from {MIN_BYTES}, not {max_bytes!r}")
+
+
+def _check_rule(name: str, needed: bool | ApprovalRule, schema: Mapping[str, Any]) -> None:
+    """Raises DeclarationRefused where a rule looks at an argument that the tool does not have."""
+    known = schema.get("properties", {})
+    if isinstance(needed, ApprovalRule) and needed.argument.split(".")[0] not in known:
+        text = f"the approval rule looks at {needed.argument}, which is no argument of it; the arguments are: "
+        raise DeclarationRefused(f"tool {name}: {text}{', '.join(known) or 'none'}")
 
 
 def _check_effect_options(name: str, kind: str, idempotent: bool, needs_approval: bool | ApprovalRule) -> None:

@@ -40,6 +40,10 @@ HISTORY_EVENTS, HISTORY_BYTES = 10_240, 10 * 1024 * 1024
 """Of one run of a chain: a fifth of what Temporal allows, where the server suggests nothing before."""
 BY_SHARE = "continue-by-share"
 """Runs from before this patch continue as new only where the server suggests it."""
+OPENING_SECONDS = 10.0
+"""Seconds that a graceful stop gives to the opening of a run."""
+OPENING_STOPS = "opening-stops"
+"""Runs from before this patch are opened before they heed a graceful stop."""
 CLOSED_WELL = (Status.COMPLETED, Status.STOP_REQUESTED)
 """Statuses with which the workflow completes; with every other it fails, so that a list of runs tells the truth."""
 
@@ -114,14 +118,19 @@ class AgentRun(EffectRuns, ModelRuns):
     async def _open(self, given: RunInput) -> End | None:
         """Have the agent resolved and the journal begun."""
         state = self._state
-        handle = calls.start_open_run(OpenRun(run_id=state.run_id, started_at=state.started_at, given=given))
-        await self._done_or_given_up(handle)
-        try:
-            opened = await handle
-        except ActivityError as error:
-            cause = error.cause
-            if isinstance(cause, ApplicationError) and cause.type == contracts.INPUT_REFUSED:
-                raise ApplicationError(cause.message, type=contracts.INPUT_REFUSED, non_retryable=True) from error
+        while True:
+            handle = calls.start_open_run(OpenRun(run_id=state.run_id, started_at=state.started_at, given=given))
+            await self._opened_or_given_up(handle)
+            try:
+                opened = await handle
+                break
+            except ActivityError as error:
+                cause = error.cause
+            kind = cause.type if isinstance(cause, ApplicationError) else None
+            if isinstance(cause, ApplicationError) and kind == contracts.INPUT_REFUSED:
+                raise ApplicationError(cause.message, type=contracts.INPUT_REFUSED, non_retryable=True) from cause
+            if kind == contracts.TOO_LATE and "seconds" in self._early_limits and not self._past_deadline():
+                continue  # the deadline was moved meanwhile, which the activity cannot know
             passed = self._now() - state.started_at
             late = End(Status.TIME_LIMIT, f"{passed:.1f} seconds passed and the run could not be opened")
             return admission.stopped(state) or late
@@ -137,6 +146,16 @@ class AgentRun(EffectRuns, ModelRuns):
         state.journaled(len(state.entries), 0)  # the activity has put them there
         workflow.upsert_memo(details.memo(self._view(), opened.spec))
         return None
+
+    async def _opened_or_given_up(self, handle: workflow.ActivityHandle[Any]) -> None:
+        """Wait for the opening. A graceful stop lets one that is under way finish, and waits for no other attempt."""
+        await workflow.wait_condition(lambda: handle.done() or self._stopped_or_late())
+        graceful = not self._stop_now() and not self._past_deadline()
+        if not handle.done() and graceful and workflow.patched(OPENING_STOPS):
+            await self._wait(handle.done, OPENING_SECONDS, "a stop waits for the opening")
+            if not handle.done():
+                handle.cancel()
+        await self._done_or_given_up(handle)
 
     async def _step(self, spec: RunSpec) -> End | None:
         """One model call and what it asks for."""

@@ -52,6 +52,7 @@ class ModelRuns(Waiting):
                 turn = called.turn
                 state.journaled(len(request.entries), len(request.decisions))
                 state.recalled = called.recalled or Memory()
+                state.refused = called.refused
                 state.working_milliseconds += turn.milliseconds
                 return turn
             except ActivityError as error:

@@ -8,7 +8,6 @@ from longshift import Agent, ToolContext, tool
 
 ORDER_SECONDS = 8.0
 """Seconds one order may take: as long as the runs of a round need to come to their points, and no longer."""
-tools.SUPPLIER_SECONDS = ORDER_SECONDS
 
 
 def replied(context: ToolContext) -> None:
@@ -18,6 +17,7 @@ def replied(context: ToolContext) -> None:
 @tool(name="place_order", kind="effect", timeout_seconds=ORDER_SECONDS)
 def order(sku: str, quantity: int, context: ToolContext) -> dict[str, Any]:
     """Order one product from the supplier."""
+    tools.SUPPLIER_SECONDS = ORDER_SECONDS
     placed: dict[str, Any] = tools.place_order.handler(sku, quantity, context)
     replied(context)
     return placed

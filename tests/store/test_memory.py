@@ -20,7 +20,7 @@ from longshift.turns import Turn, Usage
 from store import memory
 from store.migrations import upgrade
 
-CALLS = 10_000
+CALLS, FEW = 10_000, 600
 MOST_CARRIED = 64 * 1024
 """Bytes."""
 AGENT = AgentSpec(
@@ -74,16 +74,17 @@ def look(number: int, again: str = "") -> ToolCall:
 
 
 @pytest.fixture
-def run() -> Iterator[Run]:
-    """A run after many different calls."""
+def run(request: pytest.FixtureRequest) -> Iterator[Run]:
+    """A run after so many different calls."""
     with create_engine("sqlite://").begin() as connection:
         upgrade(connection)
         run = Run(connection)
-        for number in range(CALLS):
+        for number in range(request.param):
             assert run.asks(look(number)) == "r"
         yield run
 
 
+@pytest.mark.parametrize("run", [CALLS], indirect=True)
 def test_after_ten_thousand_calls_nothing_is_forgotten_and_little_is_carried(run: Run) -> None:
     assert len(Carried(spec=SPEC, state=run.state).model_dump_json().encode()) < MOST_CARRIED
     first = look(7)
@@ -94,11 +95,12 @@ def test_after_ten_thousand_calls_nothing_is_forgotten_and_little_is_carried(run
     assert [run.asks(look(9, again)) for again in "abcd"] == ["r", "r", "t", Status.LOOP_DETECTED]
 
 
+@pytest.mark.parametrize("run", [FEW], indirect=True)
 def test_a_reset_is_told_what_was_remembered_at_its_point(run: Run) -> None:
     state = run.state.model_copy(deep=True)
     number = run.number
     assert run.asks(look(8, "a")) == "r"
-    for later in range(CALLS, CALLS + 300):  # so that the journal remembers the second look at 8
+    for later in range(FEW, FEW + 300):  # so that the journal remembers the second look at 8
         run.asks(look(later))
     assert [run.asks(look(8, again)) for again in "bc"] == ["t", Status.LOOP_DETECTED]
     memory.forget(run.connection, "run-1", number + 1)

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import pytest
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from longshift import jsontext
 from longshift.messages import ToolCall
@@ -123,3 +123,8 @@ def test_a_question_shows_so_much_of_the_arguments_and_is_bound_to_all_of_them(l
 def test_a_question_about_arguments_that_were_left_out_says_so_and_is_bound_to_their_digest() -> None:
     asked = question("outcome", ToolCall(id="a", name="send", arguments_sha256="ab" * 32), "lost", 0)
     assert (asked.arguments, asked.arguments_sha256) == ("(too long to show here)", "ab" * 32)
+
+
+def test_a_rule_takes_a_number_as_its_amount_and_no_text() -> None:
+    with pytest.raises(ValidationError):
+        ApprovalRule(argument="total_cents", above="50")

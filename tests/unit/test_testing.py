@@ -86,6 +86,8 @@ async def test_a_handler_is_given_the_context_it_asks_for() -> None:
         (ConnectionResetError("dropped"), "outcome_unknown", "ConnectionResetError: dropped"),
         (ConnectionRefusedError("nobody"), "transient", "ConnectionRefusedError: nobody"),
         (SystemExit(3), "exception", "SystemExit: 3"),
+        (KeyboardInterrupt("no"), "exception", "KeyboardInterrupt: no"),
+        (BaseException("own"), "exception", "BaseException: own"),
         (RecursionError("too deep"), "exception", "RecursionError: too deep"),
     ],
 )

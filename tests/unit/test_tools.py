@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
+from longshift.questions import ApprovalRule
 from longshift.tools import DeclarationRefused, ToolContext, tool
 from tests.unit.argument_types import Flavour, Lax
 
@@ -257,3 +258,11 @@ def test_a_wrapped_function_keeps_its_signature() -> None:
 
     declared = tool(wrapped)
     assert declared(**declared.validate({"sku": "mint"})) == "MINT"
+
+
+def test_a_rule_on_an_argument_that_the_tool_does_not_have_is_refused() -> None:
+    with pytest.raises(DeclarationRefused, match="looks at usdd, which is no argument of it; the arguments are: usd"):
+
+        @tool(needs_approval=ApprovalRule(argument="usdd", above=50))
+        def pay(usd: float) -> None:
+            """Pay."""

@@ -242,3 +242,19 @@ async def test_an_effect_that_was_approved_and_lost_is_asked_about_once_more(
         await handle.execute_update(contracts.RESOLVE, answer(second, outcome="happened", result=7))
         end = await ended(handle)
     assert (end.status, end.tool_calls, len(supplier.orders)) == (Status.COMPLETED, 1, 1)
+
+
+async def test_nobody_is_asked_to_approve_a_call_whose_arguments_do_not_fit(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    supplier = Supplier()
+    turns = ([call("c1", "place", sku=7), call("c2", "place", sku="a")], "Done.")
+    async with shop_open(client, queue, journal_url, asking(supplier), Script(*turns)):
+        handle = await begun(client, queue)
+        question = await asked(handle)
+        assert question.call_id == "c2"
+        await handle.execute_update(contracts.APPROVE, answer(question))
+        end = await ended(handle)
+    refused, ran = await observations(journal_url, handle.id)
+    assert (refused["error"]["kind"], ran["ok"]) == ("invalid_arguments", True)
+    assert (end.tool_calls, len(supplier.orders)) == (2, 1)

@@ -29,7 +29,7 @@ from tests.workflows.running import Script, call, echo, shop_open, story
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-STEPS = 24
+STEPS = 18
 LIMIT = 5000
 """Bytes of context: six or seven exchanges, of about six hundred bytes each."""
 ROOM: Mapping[str, Any] = {

@@ -226,7 +226,7 @@ SIDE_BY_SIDE = 4
 
 
 @settings(
-    max_examples=300 if LONG else 8,
+    max_examples=300 if LONG else 5,
     derandomize=not LONG,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

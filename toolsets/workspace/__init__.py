@@ -29,7 +29,7 @@ Levels = Annotated[int, Field(ge=1, le=tree.MAX_LEVELS)]
 Seconds = Annotated[int, Field(ge=1, le=MAX_SECONDS)]
 
 
-def workspace(root: Path) -> tuple[Tool[..., Any], ...]:
+def workspace(root: Path | str) -> tuple[Tool[..., Any], ...]:
     """The tools read_file, list_files, search, write_file, edit_file and run_command, inside one directory.
 
     Files are reached in `root` only: `..`, absolute paths and links that lead out of it are refused. A command starts
@@ -43,7 +43,7 @@ def workspace(root: Path) -> tuple[Tool[..., Any], ...]:
     Raises:
         ValueError: it is no directory.
     """
-    place = Workspace(root)
+    place = Workspace(Path(root))
     commands.hide_memory()
 
     @tool(kind="read", max_bytes=MAX_BYTES)

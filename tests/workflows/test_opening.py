@@ -1,0 +1,51 @@
+"""Runs that cannot be opened for now: a stop and the deadline hold all the same."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+
+from activities import failures
+from longshift import contracts
+from longshift.contracts import OpenedRun, OpenRun
+from longshift.status import Status
+from tests.workflows.raw_runs import ended, given, started
+from tests.workflows.running import PARROT, Script, activities_of, working
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@asynccontextmanager
+async def failing_to_open(
+    client: Client, queue: str, journal_url: str, failure: ApplicationError
+) -> AsyncIterator[None]:
+    """A worker that cannot open a run."""
+
+    @activity.defn(name=contracts.OPEN_RUN)
+    async def open_run(request: OpenRun) -> OpenedRun:
+        raise failure
+
+    async with activities_of(journal_url, PARROT, Script("Done.")) as activities:
+        others = [one for one in activities if one.__name__ != contracts.OPEN_RUN]
+        async with working(client, queue, [*others, open_run]):
+            yield
+
+
+@pytest.mark.slow
+async def test_a_graceful_stop_ends_a_run_whose_tools_are_away(client: Client, queue: str, journal_url: str) -> None:
+    async with failing_to_open(client, queue, journal_url, failures.tools_away("the server of its tools is away")):
+        handle = await started(client, queue, given(seconds=3600))
+        await handle.signal(contracts.STOP, {"reason": "enough"})
+        end = await ended(handle)
+    assert (end.status, end.model_calls) == (Status.STOP_REQUESTED, 0)
+
+
+async def test_a_deadline_that_only_the_agent_knows_ends_a_run_that_is_not_opened(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    async with failing_to_open(client, queue, journal_url, failures.too_late("its deadline passed")):
+        end = await ended(await started(client, queue))
+    assert (end.status, end.model_calls) == (Status.TIME_LIMIT, 0)
