@@ -11,9 +11,9 @@ from temporalio.client import Client
 
 from client.errors import NoJournal, Refused, Unreadable, rpc_border
 from client.following import end_of
+from client.happenings import Happening
 from client.history import converter_of, happening
 from client.inert import short
-from client.story import Happening
 from longshift import contracts
 from longshift.contracts import CloseRun, RunResult
 from longshift.messages import weigh

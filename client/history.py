@@ -11,7 +11,7 @@ from temporalio.client import Client
 from temporalio.converter import DataConverter, WorkflowSerializationContext
 from temporalio.exceptions import ApplicationError, FailureError, TimeoutError
 
-from client.story import Failure, Happening
+from client.happenings import Failure, Happening
 
 
 def converter_of(client: Client, run_id: str) -> DataConverter:

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from client.happenings import Happening
 from client.inert import MAX_TEXT, inert, short, short_json
 from longshift import contracts, inbox, observations
 from longshift.context import Excerpt
@@ -59,48 +60,6 @@ class StoryLine:
     kind: Kind
     text: str
     """One line; inert."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why an activity or a workflow task failed."""
-
-    type: str
-    """The failure's own type, or the kind of time-out in Temporal's words, such as HEARTBEAT."""
-    message: str
-    details: tuple[Any, ...] = ()
-
-
-@dataclass(frozen=True)
-class Happening:
-    """One event of a history, decoded: the few facts of it that a story needs."""
-
-    at: float
-    """Seconds since the epoch."""
-    event: str
-    """The event's type in Temporal's words, such as ACTIVITY_TASK_SCHEDULED."""
-    number: int
-    """Its number in the history."""
-    about: int = 0
-    """Number of the event in which the activity was scheduled that this one is about."""
-    name: str = ""
-    """What it names: the activity, the signal, the update, the activity's own id."""
-    id: str = ""
-    """The activity's id."""
-    values: tuple[Any, ...] = ()
-    """Its payloads, as JSON values."""
-    memo: Mapping[str, Any] | None = None
-    summary: str = ""
-    """The summary of a timer."""
-    seconds: float = 0
-    """How long a timer runs."""
-    attempt: int = 1
-    failure: Failure | None = None
-    reason: str = ""
-    who: str = ""
-    """Identity of the person or process that sent it."""
-    again: bool = False
-    """The run goes on in another run of its chain."""
 
 
 Lines = Iterator[tuple[Kind, str]]

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from client.happenings import Failure, Happening
 from client.inert import inert, short
-from client.story import Failure, Happening, Story
+from client.story import Story
 from longshift import contracts
 from longshift.agent import AgentSpec
 from longshift.chain import Head
