@@ -100,10 +100,11 @@ async def test_back_offs_of_hours_are_waited_out(skipping: Client, queue: str, j
     assert failed[1] - failed[0] >= 5 * HOUR
 
 
-async def test_a_back_off_never_waits_past_the_deadline(skipping: Client, queue: str, journal_url: str) -> None:
+async def test_a_back_off_never_waits_past_the_deadline(client: Client, queue: str, journal_url: str) -> None:
+    """On the real server: the one that skips time at times hangs where two timers fire at one moment, as here."""
     failure = ModelFailure(kind="status", message="scripted: 429", transient=True, retry_after=1000 * HOUR)
-    async with shop_open(skipping, queue, journal_url, PARROT, Script(failure)):
-        end = await ended(await started(skipping, queue, given(seconds=24 * HOUR)))
+    async with shop_open(client, queue, journal_url, PARROT, Script(failure)):
+        end = await ended(await started(client, queue, given(seconds=1)))
     assert (end.status, end.model_calls) == (Status.TIME_LIMIT, 1)
 
 
