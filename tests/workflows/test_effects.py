@@ -291,7 +291,7 @@ async def pending(handle: Handle, activity_name: str, state: "PendingActivitySta
 
 ENDING: Mapping[str, dict[str, Any]] = {
     "a stop now": {},
-    "the deadline": {"seconds": 1},
+    "the deadline": {},
     "its working seconds": {"working_seconds": 0.1},
 }
 """What would end a run, and the limits for it."""
@@ -314,6 +314,8 @@ async def test_an_effect_in_flight_is_left_to_finish(client: Client, queue: str,
         await at_work.wait()
         if how == "a stop now":
             await handle.signal(contracts.STOP, {"mode": "now"})
+        if how == "the deadline":
+            await handle.execute_update(contracts.SET_LIMITS, {"seconds": 1})
         if how == "its working seconds":
             late = time.monotonic() + 1
             await until(partial(passed, late))
