@@ -24,8 +24,6 @@ from store.errors import JournalMismatch, JournalUnavailable, PlaceTaken
 from store.ledger import Fenced
 from store.tool_calls import Observed
 
-RECORD_SECONDS = 5.0
-"""Seconds beyond its tool's time-out in which a worker may still record what an effect brought."""
 LOOK_SECONDS = 1.0
 """Seconds between looks at an effect whose handler may still be at work."""
 
@@ -170,7 +168,7 @@ class ToolCalls(Recorder):
             whole = None if content == request.resolution else request.resolution
             word = Observed(_message(call, content), 0, fatal=False, whole=whole)
             return SettledEffect(ran=_ran(await self._journal.resolve_effect(call, word, time.time())))
-        at_work = recorded.timeout_seconds + RECORD_SECONDS
+        at_work = recorded.timeout_seconds + contracts.TOOL_MARGIN
         over: float | None = None
         while True:
             standing = await self._journal.settle_effect(call, time.time())
@@ -182,7 +180,7 @@ class ToolCalls(Recorder):
                 # Two workers' clocks may differ: no longer than a handler may take from now on, whatever they say, and
                 # long enough for a worker to record what it has, since the journal may have come back just now.
                 left = at_work + min(0.0, standing.started_at - time.time())
-                over = time.monotonic() + max(left, RECORD_SECONDS)
+                over = time.monotonic() + max(left, contracts.TOOL_MARGIN)
             left = over - time.monotonic()
             if standing.over or left <= 0 or not request.patient:
                 why = standing.why or "it was begun, and its outcome was not recorded"

@@ -70,6 +70,10 @@ OUTCOME_UNKNOWN = "OutcomeUnknown"
 """Failure type of an effect whose dispatch cannot say what came of it: it refused to run since it may have run before,
 its time ran out, or its tool says so."""
 
+TOOL_MARGIN = 5.0
+"""Seconds beyond a tool's own time-out, which its activity keeps itself, for reading and writing the journal: so long
+its worker may still record what it brought."""
+
 MAX_INPUT_BYTES = 256 * 1024
 """Bytes of a run's input, a signal or an update that are accepted; Temporal refuses a payload past 2 MiB."""
 

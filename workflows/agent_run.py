@@ -150,8 +150,7 @@ class AgentRun(EffectRuns, ModelRuns):
     async def _opened_or_given_up(self, handle: workflow.ActivityHandle[Any]) -> None:
         """Wait for the opening. A graceful stop lets one that is under way finish, and waits for no other attempt."""
         await workflow.wait_condition(lambda: handle.done() or self._stopped_or_late())
-        graceful = not self._stop_now() and not self._past_deadline()
-        if not handle.done() and graceful and workflow.patched(OPENING_STOPS):
+        if not handle.done() and not self._must_end() and workflow.patched(OPENING_STOPS):
             await self._wait(handle.done, OPENING_SECONDS, "a stop waits for the opening")
             if not handle.done():
                 handle.cancel()

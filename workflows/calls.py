@@ -44,8 +44,6 @@ READING = RetryPolicy(
 """For reads, which may run again."""
 MODEL_MARGIN = 10.0
 """Seconds beyond the endpoint's own time-out for reading and writing the journal."""
-TOOL_MARGIN = 5.0
-"""Seconds beyond the tool's own time-out, which the activity keeps itself, for reading and writing the journal."""
 TAKEN_SECONDS = 600.0
 """Seconds for a worker to take an effect, doubled for each dispatch that none took. Past them it surely did not run,
 and the history says so; a busy queue must not send it to the queue's end for ever."""
@@ -151,7 +149,7 @@ def start_run_tool(request: RunTool, planned: Planned, spec: RunSpec, seconds: f
         request,
         activity_id=f"tool-{request.model_call}.{request.position}{again}",
         schedule_to_start_timeout=_duration(TAKEN_SECONDS * 2.0 ** min(request.dispatch, 16)) if effect else None,
-        start_to_close_timeout=_duration(min(tool_seconds + TOOL_MARGIN, seconds)),
+        start_to_close_timeout=_duration(min(tool_seconds + contracts.TOOL_MARGIN, seconds)),
         schedule_to_close_timeout=_duration(MAX_DURATION),
         heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
         retry_policy=ONCE if effect else READING,
@@ -177,7 +175,7 @@ def start_settle_effect(
         settle_effect,
         request,
         activity_id=f"{what}-{call.model_call}.{call.position}{f'-again-{times_before}' if times_before else ''}",
-        start_to_close_timeout=_duration(tool_seconds + TOOL_MARGIN + SETTLE_MARGIN),
+        start_to_close_timeout=_duration(tool_seconds + contracts.TOOL_MARGIN + SETTLE_MARGIN),
         schedule_to_close_timeout=_duration(MAX_DURATION if request.patient else HASTY_SECONDS),
         heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
         retry_policy=RECORDING,

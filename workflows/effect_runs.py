@@ -135,7 +135,7 @@ class EffectRuns(Waiting):
         """Have the ledger say what came of an effect. The end, where the run must end and the ledger is silent."""
         self._enter(f"finding out what came of {item.call.name}")
         while True:
-            patient = not self._stop_now() and not self._past_deadline()
+            patient = not self._must_end()
             request = request.model_copy(update={"patient": patient})
             handle = calls.start_settle_effect(request, spec, item, times)
             if patient:

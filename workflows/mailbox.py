@@ -4,7 +4,8 @@ Handlers are synchronous, take whatever arrives, cannot raise, and only write to
 admission points. So no message can be lost at completion or continue-as-new, and none can fail a workflow task.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from pydantic import JsonValue
@@ -25,6 +26,15 @@ ReadAnswer = Callable[[RunState, tuple[Any, ...], float], PersonsAnswer]
 
 MESSAGE_REFUSED = "MessageRefused"
 """Failure type of an update that is refused; nothing was changed."""
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """An update that is refused tells its sender why."""
+    try:
+        yield
+    except MessageRefused as refused:
+        raise ApplicationError(str(refused), type=MESSAGE_REFUSED, non_retryable=True) from None
 
 
 class Mailbox:
@@ -71,18 +81,14 @@ class Mailbox:
     @set_limits.validator
     def _check_set_limits(self, *args: Any) -> None:
         self._refuse_if_ended()
-        try:
+        with _refusing():
             inbox.read_limits(args)
-        except MessageRefused as refused:
-            raise ApplicationError(str(refused), type=MESSAGE_REFUSED, non_retryable=True) from None
 
     @workflow.signal(name=contracts.SET_LIMITS, description="The same as the update, for when no worker answers.")
     def set_limits_later(self, *args: Any) -> None:
         """A change of limits that waits for a worker; a bad one is recorded and changes nothing."""
-        try:
+        with self._recording("limits_refused"):
             self._change_limits(args)
-        except MessageRefused as refused:
-            self._received("limits_refused", reason=str(refused))
 
     @workflow.update(name=contracts.TELL, description="A user's message: a text, or {text, request_id}.")
     def tell(self, *args: Any) -> int:
@@ -96,18 +102,14 @@ class Mailbox:
     @tell.validator
     def _check_tell(self, *args: Any) -> None:
         self._refuse_if_ended()
-        try:
+        with _refusing():
             inbox.read_tell(self._state, args)
-        except MessageRefused as refused:
-            raise ApplicationError(str(refused), type=MESSAGE_REFUSED, non_retryable=True) from None
 
     @workflow.signal(name=contracts.TELL, description="The same as the update, for when no worker answers.")
     def tell_later(self, *args: Any) -> None:
         """A user's message that waits for a worker; a bad one is recorded and changes nothing."""
-        try:
+        with self._recording("tell_refused"):
             self.tell(*args)
-        except MessageRefused as refused:
-            self._received("tell_refused", reason=str(refused))
 
     @workflow.update(name=contracts.APPROVE, description="Let a call run: {call_id, arguments_sha256, reason}.")
     def approve(self, *args: Any) -> str:
@@ -166,16 +168,12 @@ class Mailbox:
         return self._view()
 
     def _answer(self, read: ReadAnswer, args: tuple[Any, ...]) -> str:
-        try:
+        with _refusing():  # two answers in one task: the second is checked before the first counts
             return self._take_answer(read, args)
-        except MessageRefused as refused:  # two answers in one task: the second is checked before the first counts
-            raise ApplicationError(str(refused), type=MESSAGE_REFUSED, non_retryable=True) from None
 
     def _answer_later(self, read: ReadAnswer, args: tuple[Any, ...]) -> None:
-        try:
+        with self._recording("answer_refused"):
             self._take_answer(read, args)
-        except MessageRefused as refused:
-            self._received("answer_refused", reason=str(refused))
 
     def _take_answer(self, read: ReadAnswer, args: tuple[Any, ...]) -> str:
         answer = read(self._state, args, workflow.time())
@@ -185,10 +183,8 @@ class Mailbox:
 
     def _check_answer(self, read: ReadAnswer, args: tuple[Any, ...]) -> None:
         self._refuse_if_ended()
-        try:
+        with _refusing():
             read(self._state, args, workflow.time())
-        except MessageRefused as refused:
-            raise ApplicationError(str(refused), type=MESSAGE_REFUSED, non_retryable=True) from None
 
     def _change_limits(self, args: tuple[Any, ...]) -> None:
         changes, request_id = inbox.read_limits(args)
@@ -212,6 +208,14 @@ class Mailbox:
     def _received(self, kind: str, **detail: str | None) -> None:
         self._messages_received += 1
         self._state.decide(workflow.time(), kind, **detail)
+
+    @contextmanager
+    def _recording(self, kind: str) -> Iterator[None]:
+        """A signal that is refused is recorded as a decision of this kind."""
+        try:
+            yield
+        except MessageRefused as refused:
+            self._received(kind, reason=str(refused))
 
     def _refuse_if_ended(self) -> None:
         if self._result is not None:

@@ -130,7 +130,7 @@ class Waiting(Mailbox):
 
     async def _done_or_given_up(self, handle: workflow.ActivityHandle[Any]) -> None:
         """Wait for an activity, and cancel it when the run must stop now or its deadline passes."""
-        await workflow.wait_condition(lambda: handle.done() or self._stop_now() or self._past_deadline())
+        await workflow.wait_condition(lambda: handle.done() or self._must_end())
         if not handle.done():
             handle.cancel()
 
@@ -138,6 +138,10 @@ class Waiting(Mailbox):
         """Why an activity that brought nothing ends the run: its time was the run's, or it was cancelled by a stop."""
         late = admission.out_of_time(self._state, self._now())
         return late or (admission.stopped(self._state) if self._stop_now() else None)
+
+    def _must_end(self) -> bool:
+        """Whether what is in flight is given up, where it may be: a stop that does not wait for it, or the deadline."""
+        return self._stop_now() or self._past_deadline()
 
     def _stop_now(self) -> bool:
         return self._state.stop is not None and self._state.stop.mode == "now"
