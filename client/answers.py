@@ -1,6 +1,5 @@
 """Answering what runs ask people."""
 
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -86,24 +85,3 @@ async def answer(
 def is_whole(question: Question) -> bool:
     """Whether a question has the whole arguments of its call, not the beginning of them."""
     return jsontext.sha256(question.arguments) == question.arguments_sha256
-
-
-def look(run_id: str, question: Question) -> str:
-    """The command that shows the whole arguments of the call that a question is about."""
-    is_option = question.call_id.startswith("-")  # it would be read as one
-    call_id = f"--call{'=' if is_option else ' '}{shlex.quote(inert(question.call_id))}"
-    return f"longshift transcript {shlex.quote(inert(run_id))} {call_id}"
-
-
-def commands(run_id: str, question: Question) -> list[str]:
-    """The commands that answer a question, as one types them into a shell."""
-    is_option = question.call_id.startswith("-")  # it would be read as one
-    run_id, call_id = shlex.quote(inert(run_id)), shlex.quote(inert(question.call_id))
-    if question.kind == "approval":
-        ways = ["approve", "deny --reason TEXT"]
-    else:
-        ways = ["resolve --happened JSON", "resolve --did-not-happen", "resolve --stop"]
-    if is_option:
-        return [f"longshift {way} -- {run_id} {call_id}" for way in ways]
-    named = [way.partition(" ") for way in ways]
-    return [f"longshift {name} {run_id} {call_id} {options}".rstrip() for name, _, options in named]

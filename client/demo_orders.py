@@ -12,7 +12,6 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from client.answers import commands
 from client.demo import CRASH_HEARTBEAT_SECONDS, PATIENCE_SECONDS, Played, Stage, Telling, stage
 from examples.shop.evidence import EXPECTED
 from examples.shop.supplier import HOST, Book, Order, Supplier
@@ -21,6 +20,7 @@ from longshift import observations
 from longshift.contracts import RunInput, RunResult
 from longshift.messages import Message, ToolMessage
 from longshift.questions import Question
+from longshift.remedies import commands
 from longshift.status import Status
 from worker.settings import BUYER_TURNS
 

@@ -1,33 +1,12 @@
-"""Text from outside, made harmless to show: whoever wrote it, a model, a tool or a stranger."""
+"""Text and values from outside as one short line."""
 
 import reprlib
-import unicodedata
 
 from longshift import jsontext
+from longshift.inert import inert as inert  # the one door of the client's for what it shows
 
 MAX_TEXT = 160
 """Characters shown of a text that came from outside; a line should fit on a screen or two."""
-JOINERS = "\u200c\u200d"
-"""Format characters that are kept: they shape letters and emoji, and move nothing."""
-
-
-def inert(text: str, *, multiline: bool = False) -> str:
-    """Text that does nothing to a terminal, whoever wrote it: escapes, control characters, bidi marks and invisible
-    format characters are shown as what they are, such as \\x1b.
-
-    Args:
-        multiline: keep line feeds and tabs; else they are shown as well, so that no text can forge a line.
-    """
-    kept = JOINERS + ("\n\t" if multiline else "")
-    return "".join(c if c in kept or not _acts(c) else _shown(c) for c in text)
-
-
-def _acts(character: str) -> bool:
-    return unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
-
-
-def _shown(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
 
 
 def short(text: str, characters: int = MAX_TEXT) -> str:

@@ -18,7 +18,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from client.answers import commands, is_whole, look
+from client.answers import is_whole
 from client.inert import inert, short
 from client.shifts import Listed, RecordedCall, SentCall, Snapshot
 from client.story import StoryLine
@@ -27,6 +27,7 @@ from longshift.jsontext import canonical
 from longshift.limits import Limits, cents
 from longshift.messages import AssistantMessage, Message, ToolMessage
 from longshift.questions import Question
+from longshift.remedies import commands, look
 from longshift.status import Status
 
 NARROW = 60

@@ -5,12 +5,12 @@ import pytest
 from pydantic import JsonValue
 
 from client import show
-from client.answers import commands, look
 from client.ending import shown
 from client.shifts import Listed, Snapshot
 from longshift.contracts import RunResult
 from longshift.messages import ToolCall
 from longshift.questions import MAX_SHOWN, Question, question
+from longshift.remedies import commands, look
 from longshift.status import Status
 
 RUN_ID = "shop-20300101-090000-1f2e"
