@@ -17,7 +17,8 @@ from longshift.chain import GENESIS, Head, extend
 from longshift.contracts import Decision, Entry, RunResult
 from longshift.jsontext import canonical
 from longshift.messages import AssistantMessage, Weight, text_of
-from store.errors import JournalMismatch
+from store.engine import shown
+from store.errors import JournalMismatch, JournalUnavailable
 from store.memory import forget
 from store.tables import DECISIONS, MESSAGES, MODEL_CALLS, RUNS, TOOL_CALLS, stored
 
@@ -93,12 +94,20 @@ class Confirmed:
 def lock_run(connection: Connection, run_id: str) -> Run:
     """The run, locked for this transaction.
 
-    Raises JournalMismatch where it was never opened.
+    Raises JournalUnavailable where this is not the journal that it was opened in.
     """
     row = connection.execute(_RUN, {"run": run_id}).one_or_none()
     if row is None:
-        raise JournalMismatch(f"run {run_id!r} is not in this journal: do all workers use the same journal URL?")
+        raise not_its_journal(connection, run_id)
     return Run(run_id, Head(length=row.length, digest=row.digest), row.result)
+
+
+def not_its_journal(connection: Connection, run_id: str) -> JournalUnavailable:
+    """What to raise where nothing is known of a run that was opened: its journal is elsewhere."""
+    return JournalUnavailable(
+        f"the journal {shown(connection.engine.url)} is empty or another one, and holds nothing of run {run_id!r}; "
+        "bring back the journal that the run began in, and have all workers use it"
+    )
 
 
 def confirm(connection: Connection, run: Run, head: Head, entries: Sequence[Entry]) -> Confirmed:

@@ -6,11 +6,16 @@ statement, a transaction of six took five times the time), for PostgreSQL on the
 """
 
 import asyncio
+import math
+import os
+import random
 import sqlite3
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import InitVar, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,6 +32,8 @@ Work = Callable[[Connection], T]
 
 BUSY_SECONDS = 10.0
 """Seconds a SQLite connection waits for another process's write. A transaction here takes milliseconds."""
+MOST_MARK = 2**31 - 1
+"""The highest mark of a SQLite file; see `_Sqlite`."""
 CONNECT_SECONDS = 10.0
 """Seconds a connection to PostgreSQL may take."""
 CONNECTIONS = 10
@@ -36,9 +43,9 @@ _REMEDIES = {
     "SQLITE_BUSY": "another process holds its write lock: find and end that transaction, then try again",
     "SQLITE_LOCKED": "another connection holds its lock: find and end that transaction, then try again",
     "SQLITE_FULL": "its disk is full: free some space",
-    "SQLITE_IOERR": "its disk fails or is full: check the disk",
+    "SQLITE_IOERR": "its disk fails, is full or is read-only: check the disk, and that it is mounted for writing",
     "SQLITE_CANTOPEN": "the file cannot be opened: check the path and the rights to its folder",
-    "SQLITE_READONLY": "the file cannot be written: check the rights to it and to its folder",
+    "SQLITE_READONLY": "the file cannot be written: check the rights to it and to its folder, and the disk's",
     "SQLITE_PERM": "the file cannot be opened: check the rights to it",
     "SQLITE_NOTADB": "the file is no SQLite database: point the URL at another path",
     "SQLITE_CORRUPT": "the file is damaged: restore it from a backup, or rebuild it from the workflow histories",
@@ -64,7 +71,7 @@ class Database(ABC):
     """The code of _REMEDIES for an error of the operating system."""
 
     def __init__(self, url: URL) -> None:
-        self.shown = url.set(query={}).render_as_string(hide_password=True)
+        self.shown = shown(url)
         """The URL as people may see it."""
 
     @abstractmethod
@@ -98,6 +105,11 @@ class Database(ABC):
         return JournalUnavailable(f"the journal {self.shown} cannot be used: {said}; {remedy}")
 
 
+def shown(url: URL) -> str:
+    """A database's URL as people may see it."""
+    return url.set(query={}).render_as_string(hide_password=True)
+
+
 def open_database(text: str) -> Database:
     """The database at a URL, not yet connected.
 
@@ -125,54 +137,130 @@ def open_database(text: str) -> Database:
 
 
 class _Sqlite(Database):
-    """One thread writes, so that writers of this process queue without polling for the lock; one reads beside it."""
+    """One thread writes, so that writers of this process queue without polling for the lock; one reads beside it.
+
+    SQLite goes on writing to a file that was deleted or moved away, and would make a new one in its place. So each
+    transaction looks first whether the path still leads to the file that is open, and no other journal, told by its
+    mark, is taken in its place.
+    """
 
     _not_there = "SQLITE_CANTOPEN"
 
     def __init__(self, url: URL) -> None:
         super().__init__(url)
+        self._file = Path(url.database or "").absolute()
         with self._border():
-            Path(url.database or "").parent.mkdir(parents=True, exist_ok=True)
-        plain = url.set(drivername="sqlite")
-        self._writer = _sqlite_engine(plain, "BEGIN IMMEDIATE")
-        self._reader = _sqlite_engine(plain, "BEGIN")
-        self._write_thread = ThreadPoolExecutor(1, "journal-writer")
-        self._read_thread = ThreadPoolExecutor(1, "journal-reader")
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+        self._path = str(self._file)
+        self._mark: int | None = None
+        """What tells this journal from others; none: not connected yet."""
+        plain = url.set(drivername="sqlite", query={})
+        self._writer = _Lane("journal-writer", _engine(plain, "BEGIN IMMEDIATE", self._connect))
+        self._reader = _Lane("journal-reader", _engine(plain, "BEGIN", self._connect))
 
     async def write(self, work: Work[T]) -> T:
-        with self._border():
-            return await _hop(self._write_thread, self._writer, work)
+        return await self._run(self._writer, work)
 
     async def read(self, work: Work[T]) -> T:
-        with self._border():
-            return await _hop(self._read_thread, self._reader, work)
+        return await self._run(self._reader, work)
 
     async def close(self) -> None:
-        for thread, engine in ((self._write_thread, self._writer), (self._read_thread, self._reader)):
-            await asyncio.get_running_loop().run_in_executor(thread, engine.dispose)
-            thread.shutdown(wait=False)
+        for lane in (self._writer, self._reader):
+            await asyncio.get_running_loop().run_in_executor(lane.thread, lane.engine.dispose)
+            lane.thread.shutdown(wait=False)
+
+    async def _run(self, lane: "_Lane", work: Work[T]) -> T:
+        asked = time.monotonic()
+        with self._border():
+            return await asyncio.get_running_loop().run_in_executor(lane.thread, self._transact, lane, work, asked)
+
+    def _transact(self, lane: "_Lane", work: Work[T], asked: float) -> T:
+        if asked < lane.refused_at:  # the lock was waited for meanwhile: to wait for it in turn would add up
+            raise JournalUnavailable(lane.refused)
+        self._look(lane)
+        try:
+            with lane.engine.begin() as connection:
+                return work(connection)
+        except DBAPIError as error:
+            if getattr(error.orig, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
+                lane.refused, lane.refused_at = str(self._unavailable(error.orig or error)), time.monotonic()
+            raise
+
+    def _look(self, lane: "_Lane") -> None:
+        """Connect anew where another file stands at the path. Raises JournalUnavailable where none does."""
+        try:
+            found = os.stat(self._path)  # noqa: PTH116  on the way of every transaction; pathlib's takes twice the time
+        except FileNotFoundError:
+            if self._mark is None:
+                return
+            raise JournalUnavailable(
+                f"the journal {self.shown} cannot be used: its file is gone; bring it back to where it was"
+            ) from None
+        there = (found.st_dev, found.st_ino)
+        if there != lane.opened:
+            lane.engine.dispose()
+            lane.opened = there
+
+    def _connect(self) -> sqlite3.Connection:
+        mode = "rwc" if self._mark is None else "rw"
+        connection = sqlite3.connect(
+            f"{self._file.as_uri()}?mode={mode}", uri=True, timeout=BUSY_SECONDS, check_same_thread=False
+        )
+        try:
+            connection.isolation_level = None  # the driver would begin by itself, late and deferred
+            self._recognize(connection)
+            if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+                connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")  # a commit is on the disk: an effect may follow it
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _recognize(self, connection: sqlite3.Connection) -> None:
+        """Note the mark of the journal, and give it one where it has none; or hold it against the one that is known.
+
+        Raises JournalUnavailable where it is another journal: a run's history would go on without its past.
+        """
+        mark = _mark_of(connection)
+        if self._mark is not None and mark != self._mark:
+            raise JournalUnavailable(
+                f"the journal {self.shown} cannot be used: another file stands in its place, which is not the journal "
+                "that was open; bring that one back, or restart this process where the other one is meant"
+            )
+        if mark == 0:
+            connection.execute("BEGIN IMMEDIATE")
+            mark = _mark_of(connection) or random.randint(1, MOST_MARK)
+            connection.execute(f"PRAGMA user_version = {mark}")
+            connection.execute("COMMIT")
+        self._mark = mark
 
 
-async def _hop(thread: ThreadPoolExecutor, engine: Engine, work: Work[T]) -> T:
-    return await asyncio.get_running_loop().run_in_executor(thread, _transact, engine, work)
+@dataclass
+class _Lane:
+    """One connection to a SQLite file, and the thread that alone uses it."""
+
+    name: InitVar[str]
+    engine: Engine
+    opened: tuple[int, int] | None = None
+    """Device and inode of the file that is open."""
+    refused: str = ""
+    """What was said when the lock was last waited for in vain."""
+    refused_at: float = -math.inf
+    """When, by the monotonic clock."""
+
+    def __post_init__(self, name: str) -> None:
+        self.thread = ThreadPoolExecutor(1, name)
 
 
-def _transact(engine: Engine, work: Work[T]) -> T:
-    with engine.begin() as connection:
-        return work(connection)
+def _mark_of(connection: sqlite3.Connection) -> int:
+    """The number in the file's header that is left to applications; 0 in a new file."""
+    mark: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return mark
 
 
-def _sqlite_engine(url: URL, begin: str) -> Engine:
-    engine = create_engine(
-        url, pool_size=1, max_overflow=0, hide_parameters=True, connect_args={"timeout": BUSY_SECONDS}
-    )
-
-    @event.listens_for(engine, "connect")
-    def prepare(connection: sqlite3.Connection, _record: object) -> None:
-        connection.isolation_level = None  # the driver would begin by itself, late and deferred
-        if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
-            connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")  # a commit is on the disk: an effect may follow it
+def _engine(url: URL, begin: str, connect: Callable[[], sqlite3.Connection]) -> Engine:
+    engine = create_engine(url, creator=connect, pool_size=1, max_overflow=0, hide_parameters=True)
 
     @event.listens_for(engine, "begin")
     def start(connection: Connection) -> None:

@@ -1,7 +1,7 @@
 """What can go wrong with a journal. Nothing of SQLAlchemy or a driver leaves this room.
 
 JournalError
-|-- JournalUnavailable   it cannot be reached, read or written now; the message names the remedy
+|-- JournalUnavailable   it cannot be reached, read or written now, or is another one; the message names the remedy
 |-- FundRefused          a fund does not pay, or is not there; the message names the remedy
 `-- JournalMismatch      what it holds is not what the workflow says it must hold; trying again does not help
     `-- PlaceTaken       the place of a call is another one's, which was made before the workflow was reset
@@ -13,8 +13,8 @@ class JournalError(Exception):
 
 
 class JournalUnavailable(JournalError):
-    """The database cannot be used now: away, locked, full, refused, of a newer version. The message names its URL
-    without a password, and the remedy."""
+    """The database cannot be used now: away, locked, full, refused, of a newer version, or not the journal that was
+    open or that a run began in. The message names its URL without a password, and the remedy."""
 
 
 class JournalMismatch(JournalError):

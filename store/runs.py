@@ -9,7 +9,7 @@ from longshift.chain import Head, extend
 from longshift.contracts import CloseRun, Entry, RunSpec
 from longshift.jsontext import canonical
 from longshift.messages import Message, weigh
-from store.confirming import Run, append, confirm, decide, lock_run, rewrite
+from store.confirming import Run, append, confirm, decide, lock_run, not_its_journal, rewrite
 from store.errors import JournalMismatch
 from store.tables import (
     DECISIONS,
@@ -62,11 +62,11 @@ def open_run(connection: Connection, run_id: str, spec: RunSpec, opening: Sequen
 def read_spec(connection: Connection, run_id: str) -> RunSpec:
     """What a run works with.
 
-    Raises JournalMismatch where it was never opened.
+    Raises JournalUnavailable where this is not the journal that it was opened in.
     """
     text = connection.execute(select(RUNS.c.spec).where(RUNS.c.run_id == run_id)).scalar_one_or_none()
     if text is None:
-        raise JournalMismatch(f"run {run_id!r} is not in this journal: do all workers use the same journal URL?")
+        raise not_its_journal(connection, run_id)
     return RunSpec.model_validate_json(text)
 
 

@@ -1,5 +1,6 @@
 """Reaching the database, and what is said when it cannot be reached."""
 
+import asyncio
 import sqlite3
 from pathlib import Path
 
@@ -139,3 +140,100 @@ async def test_what_the_work_itself_raises_rolls_back_and_comes_through(url: str
         with pytest.raises(LookupError, match="mine"):
             await run(work)
     await database.close()
+
+
+def where(database: Path) -> int:
+    """Bytes of a journal and its log."""
+    return sum(file.stat().st_size for file in database.parent.glob(f"{database.name}*"))
+
+
+@pytest.mark.parametrize("moved", ["file", "folder"])
+async def test_nothing_is_written_into_a_file_that_was_moved_away(tmp_path: Path, moved: str) -> None:
+    place = tmp_path / "here" / "journal.db"
+    journal = await Journal.open(f"sqlite:///{place}")
+    shift = await Shift(journal).open()
+    source, there = (place, tmp_path / "away.db") if moved == "file" else (place.parent, tmp_path / "away")
+    source.rename(there)
+    gone = there if moved == "file" else there / "journal.db"
+    size = where(gone)
+    for attempt in (shift.begin(shift.request()), journal.run("shift-1"), journal.funds()):
+        with pytest.raises(JournalUnavailable, match=r"journal\.db cannot be used: its file is gone; bring it back"):
+            await attempt
+    assert where(gone) == size
+    assert not place.exists()
+    there.rename(source)
+    await shift.turn("Done.")
+    assert await journal.verify_chain("shift-1") is None
+    await journal.close()
+
+
+async def test_a_file_that_is_restored_from_a_copy_is_opened_anew(tmp_path: Path) -> None:
+    place = tmp_path / "journal.db"
+    journal = await Journal.open(f"sqlite:///{place}")
+    shift = await Shift(journal).open()
+    with sqlite3.connect(place) as source, sqlite3.connect(tmp_path / "copy.db") as copy:
+        source.backup(copy)
+    place.unlink()
+    with pytest.raises(JournalUnavailable, match="its file is gone"):
+        await shift.begin(shift.request())
+    for end in ("wal", "shm"):
+        (tmp_path / f"journal.db-{end}").unlink()
+    (tmp_path / "copy.db").rename(place)
+    await shift.turn("Done.")
+    await journal.close()
+    again = await Journal.open(f"sqlite:///{place}")
+    assert await again.verify_chain("shift-1") is None
+    assert len(await again.model_calls("shift-1")) == 1
+    await again.close()
+
+
+@pytest.mark.parametrize("other", ["empty", "another"])
+async def test_another_file_is_not_taken_for_the_journal_that_was_open(tmp_path: Path, other: str) -> None:
+    place = tmp_path / "here" / "journal.db"
+    journal = await Journal.open(f"sqlite:///{place}")
+    shift = await Shift(journal).open()
+    place.parent.rename(tmp_path / "away")
+    place.parent.mkdir()
+    if other == "empty":
+        place.touch()
+    else:
+        await (await Journal.open(f"sqlite:///{place}")).close()
+    size = where(place)
+    for _ in range(2):
+        with pytest.raises(JournalUnavailable, match="another file stands in its place"):
+            await shift.begin(shift.request())
+        with pytest.raises(JournalUnavailable, match="another file stands in its place"):
+            await journal.run("shift-1")
+    assert where(place) == size
+    place.unlink()
+    place.parent.rmdir()
+    (tmp_path / "away").rename(place.parent)
+    await shift.turn("Done.")
+    assert await journal.verify_chain("shift-1") is None
+    await journal.close()
+
+
+async def test_writers_that_queue_for_a_lock_are_refused_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "BUSY_SECONDS", 0.3)
+    journal = await Journal.open(f"sqlite:///{tmp_path}/journal.db")
+    await journal.set_fund("one", 1)
+    holder = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    waits = 0
+    looked = journal._database._look  # type: ignore[attr-defined]
+
+    def counting(lane: object) -> None:
+        nonlocal waits
+        waits += 1
+        looked(lane)
+
+    monkeypatch.setattr(journal._database, "_look", counting)
+    refused = await asyncio.gather(*(journal.set_fund("one", n) for n in range(20)), return_exceptions=True)
+    holder.execute("ROLLBACK")
+    holder.close()
+    assert {type(error) for error in refused} == {JournalUnavailable}
+    assert waits == 1  # the others asked before it was over
+    assert (await journal.set_fund("one", 2)).budget == 2
+    await journal.close()

@@ -9,7 +9,7 @@ from longshift.messages import AssistantMessage, UserMessage
 from longshift.recording import record
 from longshift.status import Status
 from longshift.turns import ModelFailure, Usage
-from store.errors import JournalMismatch
+from store.errors import JournalMismatch, JournalUnavailable
 from store.journal import Answered, Failed, Fresh, Journal, Lost, Observed
 from tests.store.shift import OPENING, SPEC, Shift, call, tool_message, turn_of
 
@@ -56,13 +56,13 @@ async def test_a_run_without_an_opening_begins_at_the_first_link(journal: Journa
     assert await journal.verify_chain("bare") is None
 
 
-async def test_an_unknown_run_is_said_to_be_unknown(journal: Journal) -> None:
+async def test_a_journal_that_knows_nothing_of_a_run_is_not_the_one_it_began_in(journal: Journal) -> None:
     shift = Shift(journal, "nobody")
-    with pytest.raises(JournalMismatch, match="'nobody' is not in this journal"):
+    with pytest.raises(JournalUnavailable, match="holds nothing of run 'nobody'; bring back the journal"):
         await shift.begin(shift.request())
-    with pytest.raises(JournalMismatch, match="'nobody' is not in this journal"):
+    with pytest.raises(JournalUnavailable, match="holds nothing of run 'nobody'; bring back the journal"):
         await journal.close_run(shift.closing(), 1.0)
-    with pytest.raises(JournalMismatch, match="'nobody' is not in this journal"):
+    with pytest.raises(JournalUnavailable, match="holds nothing of run 'nobody'; bring back the journal"):
         await journal.spec("nobody")
     assert await journal.run("nobody") is None
     assert await journal.messages("nobody") == []
