@@ -6,6 +6,7 @@ judgement.py. All of them are plain functions of the state and a clock that is h
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from longshift.context import SummaryCall, Window, fitting, summary_call
 from longshift.limits import cents
@@ -25,10 +26,15 @@ class End:
     """The report of a wrap-up."""
 
 
+WaitsFor = Literal["resume", "limit", "fund", "journal", "approval", "outcome"]
+"""What can let a waiting run go on, in one word."""
+
+
 @dataclass(frozen=True)
 class Hold:
     """The run waits, at most until the deadline, for something from outside."""
 
+    kind: WaitsFor
     reason: str
     """What it waits for, in words."""
     remedy: str
@@ -79,7 +85,7 @@ def barred(state: RunState, now: float) -> End | None:
 
 
 def _paused(state: RunState) -> Hold | None:
-    return Hold("paused", "resume it, or stop it") if state.paused else None
+    return Hold("resume", "paused", "resume it, or stop it") if state.paused else None
 
 
 def before_model_call(state: RunState, now: float) -> Allowance | Hold | End:
@@ -128,13 +134,13 @@ def unanswered(state: RunState) -> Hold | None:
         remedy = "longshift approve or deny"
     else:
         what, remedy = asked.why, "longshift resolve"
-    return Hold(what, f"{remedy} {state.run_id} {asked.call_id}")
+    return Hold(asked.kind, what, f"{remedy} {state.run_id} {asked.call_id}")
 
 
 def held(state: RunState, end: End) -> Hold | End:
     """With `on_limit = "wait"`, the limits that can be raised hold the run instead of ending it."""
     if state.limits.on_limit == "wait" and end.status in WAITABLE:
-        return Hold(f"{end.status}: {end.detail}", "raise the limit, or stop it", end.status)
+        return Hold("limit", f"{end.status}: {end.detail}", "raise the limit, or stop it", end.status)
     return end
 
 

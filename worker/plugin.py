@@ -19,6 +19,8 @@ from temporalio.plugin import SimplePlugin
 from temporalio.worker import UnsandboxedWorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
+from workflows.details import CurrentDetails
+
 PASSED_THROUGH = ("longshift",)
 """Modules that sandboxed runs share instead of importing them anew. The core holds all our models; anew, they cost
 tens of milliseconds a run. Import contracts keep it pure, since the sandbox does not look into what it lets through."""
@@ -89,6 +91,7 @@ def longshift_plugin(*, sandboxed: bool = False) -> SimplePlugin:
     return SimplePlugin(
         "longshift",
         data_converter=DataConverter(payload_converter_class=PayloadConverter),
+        interceptors=[CurrentDetails()],
         workflow_runner=(
             SandboxedWorkflowRunner(restrictions=restrictions) if sandboxed else UnsandboxedWorkflowRunner()
         ),

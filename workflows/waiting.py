@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -97,7 +98,7 @@ class Waiting(Mailbox):
 
     async def _until_journal(self, failure: ModelFailure, attempts: int) -> End | None:
         """Wait, visibly, for a journal that could not be written in so many attempts."""
-        self._waiting = Hold(failure.message, "mend the journal, or stop the run")
+        self._waiting = Hold("journal", failure.message, "mend the journal, or stop the run")
         self._enter("waiting")
         seconds = judgement.backoff(attempts, JOURNAL_WAIT_SECONDS, JOURNAL_WAIT_CAP_SECONDS)
         await self._wait(self._stopped_or_late, seconds, "the journal is away")
@@ -107,7 +108,7 @@ class Waiting(Mailbox):
     async def _until_funded(self, hold: Hold, attempts: int) -> End | None:
         """Wait, visibly, before the fund is asked again, after so many attempts; any message has it asked at once."""
         received = self._messages_received
-        self._waiting = hold
+        self._waiting = replace(hold, kind="fund")
         self._publish("waiting")
         seconds = judgement.backoff(attempts, FUND_WAIT_SECONDS, FUND_WAIT_CAP_SECONDS)
         await self._wait(
@@ -159,8 +160,12 @@ class Waiting(Mailbox):
 
     def _enter(self, phase: str) -> None:
         self._phase = phase
-        if self._spec is not None:
-            workflow.set_current_details(details.markdown(self._view(), self._spec))
+
+    def current_details(self) -> str:
+        """What the UI shows of the run now, as Markdown; made only when it is asked for."""
+        continued = workflow.info().continued_run_id is not None  # which loses the summary it was started with
+        goal = workflow.memo_value("goal", None, type_hint=str) if continued else None
+        return details.markdown(self._view(), self._spec, None if self._result else self._waiting, goal)
 
     def _publish(self, phase: str) -> None:
         """Enter a phase that is worth an event: it stands in the memo, where a list shows it without a worker."""

@@ -109,8 +109,8 @@ def test_with_two_limits_broken_the_earlier_check_decides() -> None:
 
 def test_a_pause_comes_before_the_limits_and_after_the_deadline() -> None:
     run = state({"model_calls": 1}, paused=True, model_calls=1)
-    assert before_model_call(run, NOW) == Hold("paused", "resume it, or stop it")
-    assert before_tool_call(run, NOW) == Hold("paused", "resume it, or stop it")
+    assert before_model_call(run, NOW) == Hold("resume", "paused", "resume it, or stop it")
+    assert before_tool_call(run, NOW) == Hold("resume", "paused", "resume it, or stop it")
     assert isinstance(before_model_call(run, START + 60), End)
 
 
@@ -183,7 +183,7 @@ def test_with_on_limit_wait_a_limit_holds_the_run_and_wrap_up_does_not_apply(
     ends = before_model_call(state(limit, **fields), NOW)
     holds = before_model_call(state(limit | {"on_limit": "wait", "wrap_up": True}, **fields), NOW)
     assert isinstance(ends, End)
-    assert holds == Hold(f"{ends.status}: {ends.detail}", "raise the limit, or stop it", ends.status)
+    assert holds == Hold("limit", f"{ends.status}: {ends.detail}", "raise the limit, or stop it", ends.status)
 
 
 def test_time_is_never_waited_for() -> None:
