@@ -5,14 +5,16 @@ from collections.abc import Callable
 from typing import Any
 
 from temporalio import activity
+from temporalio.service import RPCError
 
 from activities import failures
+from activities.attributes import lacking
 from activities.heartbeat import heartbeating
 from activities.model_calls import ModelCalls
 from activities.opening import equip, opening, resolve
 from activities.tool_calls import ToolCalls
 from longshift import contracts
-from longshift.contracts import CloseRun, InputRefused, OpenedRun, OpenRun
+from longshift.contracts import CheckAttributes, CheckedAttributes, CloseRun, InputRefused, OpenedRun, OpenRun
 from longshift.funds import unknown
 from longshift.recording import record
 from store.errors import JournalMismatch, JournalUnavailable
@@ -23,7 +25,14 @@ class Activities(ModelCalls, ToolCalls):
 
     def all(self) -> list[Callable[..., Any]]:
         """The activities to register with a worker."""
-        return [self.open_run, self.call_model, self.run_tool, self.settle_effect, self.close_run]
+        return [
+            self.open_run,
+            self.call_model,
+            self.run_tool,
+            self.settle_effect,
+            self.close_run,
+            self.check_attributes,
+        ]
 
     @activity.defn(name=contracts.OPEN_RUN)
     async def open_run(self, request: OpenRun) -> OpenedRun:
@@ -54,6 +63,15 @@ class Activities(ModelCalls, ToolCalls):
         known = [fund.name for fund in await self._journal.funds()] if name is not None else []
         if name is not None and name not in known:
             raise InputRefused({"fund": unknown(name, known)})
+
+    @activity.defn(name=contracts.CHECK_ATTRIBUTES)
+    async def check_attributes(self, request: CheckAttributes) -> CheckedAttributes:
+        """Find out whether the server knows the search attributes. One that does not tell counts as one that does not:
+        a run works as well without them."""
+        try:
+            return CheckedAttributes(known=not await lacking(activity.client()))
+        except RPCError:
+            return CheckedAttributes(known=False)
 
     @activity.defn(name=contracts.CLOSE_RUN)
     async def close_run(self, request: CloseRun) -> None:

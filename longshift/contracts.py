@@ -27,6 +27,7 @@ CALL_MODEL = "call_model"
 RUN_TOOL = "run_tool"
 SETTLE_EFFECT = "settle_effect"
 CLOSE_RUN = "close_run"
+CHECK_ATTRIBUTES = "check_attributes"
 
 STOP = "stop"
 PAUSE = "pause"
@@ -360,6 +361,18 @@ class CloseRun(Payload):
     entries: tuple[Entry, ...] = ()
     decisions: tuple[Decision, ...] = ()
     result: RunResult
+
+
+class CheckAttributes(Payload):
+    """Request of `check_attributes`: whether the server knows the search attributes of runs."""
+
+    run_id: str
+
+
+class CheckedAttributes(Payload):
+    """Result of `check_attributes`."""
+
+    known: bool = False
 
 
 class StateView(Payload):

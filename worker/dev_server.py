@@ -22,6 +22,7 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, UpdateNa
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+from longshift.attributes import TYPES
 from worker.child import Child
 
 HOST = "127.0.0.1"
@@ -228,6 +229,8 @@ class DevServer:
         command += ["--ui-port", str(self._ui_port), "--ui-disable-news-fetch"] if self._ui else ["--headless"]
         for pragma in PRAGMAS:
             command += ["--sqlite-pragma", pragma]
+        for name, kind in TYPES.items():
+            command += ["--search-attribute", f"{name}={kind}"]
         for name, value in self._dynamic_config.items():
             command += ["--dynamic-config-value", f"{name}={value}"]
         return command

@@ -109,6 +109,7 @@ class AgentRun(EffectRuns, ModelRuns):
 
     async def _body(self, given: RunInput | None) -> RunResult:
         self._deadline_watch = asyncio.create_task(self._watch_deadline())
+        self._attributes_keeper = asyncio.create_task(self._keep_attributes())
         end = await self._open(given) if given else None
         while end is None:
             assert self._spec is not None
@@ -320,6 +321,7 @@ class AgentRun(EffectRuns, ModelRuns):
             why = error.cause.message if isinstance(error.cause, ApplicationError) else "it did not answer in time"
             notes = (*self._result.notes, f"the journal does not hold the end of this run: {why}")
             self._result = self._result.model_copy(update={"notes": notes})
+        await self._attributes_followed()
         workflow.upsert_memo(details.memo(self._view(), self._spec))
         self._enter("ended")
         return self._result

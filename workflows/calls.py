@@ -15,6 +15,8 @@ from longshift.batches import Planned
 from longshift.contracts import (
     CalledModel,
     CallModel,
+    CheckAttributes,
+    CheckedAttributes,
     CloseRun,
     OpenedRun,
     OpenRun,
@@ -57,6 +59,8 @@ OPEN_ATTEMPT_SECONDS = 60.0
 """Seconds for one attempt at opening or closing a run."""
 OPEN_HEARTBEAT_SECONDS = 10.0
 """Seconds without a sign of life before an opening is tried again; the workers' own setting is not known yet."""
+CHECK_SECONDS = 2.0
+"""Seconds for the server to say which search attributes it knows; the workflow task at hand waits for it."""
 CLOCK_MARGIN = 0.002
 """Seconds added to every time-out: Temporal counts in whole milliseconds, and takes none of zero."""
 SUMMARY_CHARACTERS = 120
@@ -90,6 +94,12 @@ async def settle_effect(request: SettleEffect) -> SettledEffect:
 @activity.defn(name=contracts.CLOSE_RUN)
 async def close_run(request: CloseRun) -> None:
     """Record the end of a run."""
+    raise NotImplementedError
+
+
+@activity.defn(name=contracts.CHECK_ATTRIBUTES)
+async def check_attributes(request: CheckAttributes) -> CheckedAttributes:
+    """Find out whether the server knows the search attributes."""
     raise NotImplementedError
 
 
@@ -196,6 +206,19 @@ def start_close_run(request: CloseRun, spec: RunSpec) -> ActivityHandle[None]:
         retry_policy=RECORDING,
         cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
         summary=f"end: {request.result.status}",
+    )
+
+
+async def check_attributes_now(request: CheckAttributes) -> CheckedAttributes:
+    """Have `check_attributes` done within the workflow task at hand. Raises ActivityError."""
+    return await workflow.execute_local_activity(
+        check_attributes,
+        request,
+        start_to_close_timeout=_duration(CHECK_SECONDS),
+        schedule_to_close_timeout=_duration(2 * CHECK_SECONDS),
+        retry_policy=ONCE,
+        cancellation_type=ActivityCancellationType.TRY_CANCEL,
+        summary="does the server know the search attributes?",
     )
 
 

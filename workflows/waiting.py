@@ -15,7 +15,7 @@ from longshift.admission import End, Hold
 from longshift.state import MAX_DURATION
 from longshift.turns import ModelFailure
 from workflows import calls, details
-from workflows.mailbox import Mailbox
+from workflows.attributes import Attributes
 
 Verdict = TypeVar("Verdict")
 
@@ -33,7 +33,7 @@ WAITS_SHOWN = "waits-shown"
 """Runs from before this patch do not show in their memo that what they wait for has changed."""
 
 
-class Waiting(Mailbox):
+class Waiting(Attributes):
     """A run that can wait."""
 
     _memo: Mapping[str, Any] = MappingProxyType({})
@@ -98,6 +98,7 @@ class Waiting(Mailbox):
 
     async def _until_journal(self, failure: ModelFailure, attempts: int) -> End | None:
         """Wait, visibly, for a journal that could not be written in so many attempts."""
+        self._is_away("journal")
         self._waiting = Hold("journal", failure.message, "mend the journal, or stop the run")
         self._enter("waiting")
         seconds = judgement.backoff(attempts, JOURNAL_WAIT_SECONDS, JOURNAL_WAIT_CAP_SECONDS)
@@ -108,6 +109,7 @@ class Waiting(Mailbox):
     async def _until_funded(self, hold: Hold, attempts: int) -> End | None:
         """Wait, visibly, before the fund is asked again, after so many attempts; any message has it asked at once."""
         received = self._messages_received
+        self._is_away("fund")
         self._waiting = replace(hold, kind="fund")
         self._publish("waiting")
         seconds = judgement.backoff(attempts, FUND_WAIT_SECONDS, FUND_WAIT_CAP_SECONDS)

@@ -19,6 +19,8 @@ from workflows import calls
 ROOT = Path(__file__).parents[2]
 ROOMS = ("longshift", "store", "endpoints", "toolsets", "activities", "workflows", "worker", "client", "examples")
 STARTS = {"start_activity", "execute_activity"}
+WITHIN_THE_TASK = "check_attributes"
+"""The one local activity: it only looks, and what it finds must hold for the very task that it is a part of."""
 OTHER_STARTS = {
     "start_local_activity",
     "execute_local_activity",
@@ -103,9 +105,10 @@ WRITTEN_OUT = {
 
 def test_activities_are_started_in_one_file_and_work_in_no_other_way() -> None:
     assert {file.relative_to(ROOT).as_posix() for file, _ in ACTIVITY_STARTS} == {"workflows/calls.py"}
-    assert [(file, ast.unparse(node)) for file, node in made(*OTHER_STARTS)] == []
+    others = [(file.relative_to(ROOT).as_posix(), ast.unparse(node.args[0])) for file, node in made(*OTHER_STARTS)]
+    assert others == [("workflows/calls.py", WITHIN_THE_TASK)]
     started = {ast.unparse(node.args[0]) for _, node in ACTIVITY_STARTS}
-    assert started == {reference.__name__ for reference in REFERENCES.values()}
+    assert started | {WITHIN_THE_TASK} == {reference.__name__ for reference in REFERENCES.values()}
 
 
 @pytest.mark.parametrize("start", [node for _, node in ACTIVITY_STARTS], ids=lambda node: ast.unparse(node.args[0]))

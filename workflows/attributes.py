@@ -1,0 +1,111 @@
+"""How a run keeps its search attributes, where the server has them."""
+
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import SearchAttributeKey, SearchAttributeUpdate, TypedSearchAttributes
+from temporalio.exceptions import ActivityError
+
+from longshift import attributes
+from longshift.admission import Hold, WaitsFor
+from longshift.attributes import Standing, standing
+from longshift.contracts import CheckAttributes, RunResult, RunSpec
+from longshift.limits import Limits
+from workflows import calls
+from workflows.mailbox import Mailbox
+
+ATTRIBUTES = "search-attributes"
+"""Runs from before this patch have none."""
+
+AGENT = SearchAttributeKey.for_keyword(attributes.AGENT)
+MODEL = SearchAttributeKey.for_keyword(attributes.MODEL)
+STATUS = SearchAttributeKey.for_keyword(attributes.STATUS)
+WAITS_FOR = SearchAttributeKey.for_keyword(attributes.WAITS_FOR)
+SPENT_CENTS = SearchAttributeKey.for_int(attributes.SPENT_CENTS)
+
+MAX_CHARACTERS = 400
+"""Characters of a value; the server takes 2,048 bytes."""
+
+
+class Attributes(Mailbox):
+    """A run that shows how it stands in its search attributes.
+
+    A server refuses an attribute that it does not know, and with it the whole workflow task, again and again. So each
+    change first asks whether it knows them, by a local activity: question and change travel in one task, and where they
+    are taken away in between, the task is refused, and the next attempt asks again.
+    """
+
+    _kept = False
+    """Whether they are kept: not before the run is opened, nor once the server was found not to know them."""
+    _shown: Standing | None = None
+    _looked_at: tuple[Hold | None, RunResult | None, int, Limits] | None = None
+    """What they follow from, where they need no change."""
+    _away: tuple[WaitsFor, int, int] | None = None
+    """Since when the journal or the fund is away, by what the run had then."""
+
+    async def _keep_attributes(self) -> None:
+        """Follow what changes, until the run ends. It works beside the loop, whose steps never wait for it."""
+        await workflow.wait_condition(lambda: self._spec is not None)
+        assert self._spec is not None
+        if not workflow.patched(ATTRIBUTES):
+            return
+        self._kept, self._shown = True, self._standing_before()
+        try:
+            while True:
+                await workflow.wait_condition(self._attributes_due)
+                if not await _known(self._state.run_id):
+                    return
+                now = self._standing()
+                workflow.upsert_search_attributes(_changes(self._spec, now, first=self._shown is None))
+                self._shown = now
+        finally:
+            self._kept = False
+
+    async def _attributes_followed(self) -> None:
+        """Wait until the end stands in them."""
+        await workflow.wait_condition(lambda: not (self._kept and self._attributes_due()))
+
+    def _attributes_due(self) -> bool:
+        """Whether what stands in them is worth a change. Asked several times a step, so what was looked at is known."""
+        at = (self._waiting, self._result, self._state.exposure, self._state.limits)
+        if at == self._looked_at and self._away is None:
+            return False
+        due = self._standing().differs(self._shown)
+        self._looked_at = None if due else at
+        return due
+
+    def _is_away(self, what: WaitsFor) -> None:
+        """The journal or the fund is away. It counts as away until the run gets on: each attempt in between is no
+        change worth an event."""
+        self._away = (what, self._state.replies, self._state.head.length)
+
+    def _standing(self) -> Standing:
+        state, waits_for = self._state, self._waiting.kind if self._waiting else None
+        if waits_for is None and self._away and self._away[1:] == (state.replies, state.head.length):
+            waits_for = self._away[0]
+        return standing(state, waits_for, self._result.status if self._result else None)
+
+    def _standing_before(self) -> Standing | None:
+        """How an earlier run of the chain left them."""
+        found = workflow.info().typed_search_attributes
+        status = found.get(STATUS)
+        if status is None or workflow.info().continued_run_id is None:
+            return None
+        return Standing(status, _waits_for(found), self._standing().tenths, found.get(SPENT_CENTS) or 0)
+
+
+def _waits_for(found: TypedSearchAttributes) -> WaitsFor | None:
+    return next((kind for kind in attributes.WAITS if kind == found.get(WAITS_FOR)), None)
+
+
+async def _known(run_id: str) -> bool:
+    try:
+        return (await calls.check_attributes_now(CheckAttributes(run_id=run_id))).known
+    except ActivityError:
+        return False
+
+
+def _changes(spec: RunSpec, now: Standing, *, first: bool) -> list[SearchAttributeUpdate[Any]]:
+    waits = WAITS_FOR.value_unset() if now.waits_for is None else WAITS_FOR.value_set(now.waits_for)
+    fixed = [AGENT.value_set(spec.agent.name), MODEL.value_set(spec.endpoint.model[:MAX_CHARACTERS])] if first else []
+    return [*fixed, STATUS.value_set(now.status), waits, SPENT_CENTS.value_set(now.spent_cents)]
