@@ -7,7 +7,14 @@ from functools import cache
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
-from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
+from temporalio.runtime import (
+    LogForwardingConfig,
+    LoggingConfig,
+    PrometheusConfig,
+    Runtime,
+    TelemetryConfig,
+    TelemetryFilter,
+)
 from temporalio.service import RPCError, RPCStatusCode
 
 from worker.plugin import longshift_plugin
@@ -26,8 +33,12 @@ class NoServer(Exception):
     """No Temporal server answers. The text names address and remedy."""
 
 
-async def connect(settings: Settings) -> Client:
+async def connect(settings: Settings, runtime: Runtime | None = None) -> Client:
     """Connect to the server that Temporal's profile and its TEMPORAL_* variables name, else to one on this machine.
+
+    Args:
+        settings: the configuration.
+        runtime: one made by `new_runtime`; none: the process's own, which serves no metrics.
 
     Raises:
         NoServer: nothing answers there.
@@ -37,7 +48,7 @@ async def connect(settings: Settings) -> Client:
     address, namespace = options.setdefault("target_host", LOCAL_ADDRESS), options.setdefault("namespace", "default")
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
-            client = await Client.connect(**options, plugins=[longshift_plugin()], runtime=_runtime())
+            client = await Client.connect(**options, plugins=[longshift_plugin()], runtime=runtime or _runtime())
             request = DescribeNamespaceRequest(namespace=namespace)
             await client.workflow_service.describe_namespace(request)
     except (RuntimeError, RPCError, TimeoutError, ValueError) as error:
@@ -80,9 +91,17 @@ def _options(settings: Settings) -> ClientConnectConfig:
         raise SettingsRefused([f"temporal: {text}"]) from None
 
 
-@cache
-def _runtime() -> Runtime:
-    """One runtime a process. Its log goes where Python's goes: left alone, it goes to stdout, among the results."""
+def new_runtime(metrics: PrometheusConfig | None = None) -> Runtime:
+    """A runtime of Temporal's core. Its log goes where Python's goes: left alone, it goes to stdout, among the results.
+
+    Raises ValueError where metrics cannot be served as asked.
+    """
     forwarding = LogForwardingConfig(logging.getLogger("temporalio.core"))
     log = LoggingConfig(TelemetryFilter(core_level="WARN", other_level="ERROR"), forwarding=forwarding)
-    return Runtime(telemetry=TelemetryConfig(logging=log))
+    return Runtime(telemetry=TelemetryConfig(logging=log, metrics=metrics, attach_service_name=False))
+
+
+@cache
+def _runtime() -> Runtime:
+    """One a process."""
+    return new_runtime()

@@ -22,6 +22,7 @@ from worker.connection import NoServer, connect
 from worker.mcp_servers import keys_in_reach, mcp_servers
 from worker.problems import SettingsRefused
 from worker.settings import Settings, load_settings
+from worker.telemetry import Telemetry
 from worker.threads import ToolThreads
 from workflows.agent_run import AgentRun
 
@@ -50,7 +51,7 @@ def main(file: Path | None = None) -> int:
     try:
         settings = load_settings(file)
         logging.getLogger().setLevel(settings.worker.log_level.upper())
-        asyncio.run(_work(settings))
+        asyncio.run(_work(settings, Telemetry(settings)))
     except (SettingsRefused, JournalUnavailable) as error:
         for line in str(error).splitlines():
             log.error("%s", line)
@@ -61,10 +62,11 @@ def main(file: Path | None = None) -> int:
     return 0
 
 
-async def _work(settings: Settings) -> None:
+async def _work(settings: Settings, telemetry: Telemetry) -> None:
     ending = _signals()
     agents = load_agents(settings)
     async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(telemetry.close)
         journal = await Journal.open(settings.journal.url)
         stack.push_async_callback(journal.close)
         endpoints = _endpoints(settings)
@@ -75,7 +77,7 @@ async def _work(settings: Settings) -> None:
             log.warning("%s", warning)
         for server in servers.values():
             stack.push_async_callback(server.close)
-        client = await _server(settings, ending)
+        client = await _server(settings, telemetry, ending)
         if client is None:
             return
         config = settings.worker
@@ -83,7 +85,7 @@ async def _work(settings: Settings) -> None:
         activities = Activities(
             journal,
             agents,
-            endpoints,
+            telemetry.endpoints(endpoints, settings.endpoints, journal),
             settings.endpoints,
             config.heartbeat_seconds,
             tools.run,
@@ -100,6 +102,7 @@ async def _work(settings: Settings) -> None:
             graceful_shutdown_timeout=timedelta(seconds=config.grace_seconds),
             sticky_queue_schedule_to_start_timeout=timedelta(seconds=STICKY_SECONDS),
             max_heartbeat_throttle_interval=timedelta(seconds=HEARTBEAT_THROTTLE_SECONDS),
+            interceptors=telemetry.interceptors(journal),
         )
         async with worker:
             address = client.service_client.config.target_host
@@ -123,11 +126,11 @@ def _endpoints(settings: Settings) -> dict[str, Endpoint]:
     return endpoints
 
 
-async def _server(settings: Settings, ending: asyncio.Event) -> Client | None:
+async def _server(settings: Settings, telemetry: Telemetry, ending: asyncio.Event) -> Client | None:
     """The connection, waited for: after a power cut, worker and server start in any order. None when told to end."""
     while not ending.is_set():
         try:
-            return await connect(settings)
+            return await connect(settings, telemetry.runtime)
         except NoServer as error:
             log.warning("waiting: %s", error)
         with contextlib.suppress(TimeoutError):

@@ -5,24 +5,28 @@ worker, whose settings are read here too. Pydantic's own settings package is lef
 import alone takes a tenth or more of the two seconds in which a worker is to poll, for thirty lines at the end here.
 """
 
+import ipaddress
 import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from platformdirs import user_state_path
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Discriminator,
     Field,
     PrivateAttr,
+    StrictBool,
     StringConstraints,
     Tag,
     ValidationError,
     field_validator,
+    model_validator,
 )
 
 from endpoints.config import EndpointConfig
@@ -106,6 +110,37 @@ class WorkerSettings(Section):
     """The least severe line that is logged."""
 
 
+def _listening(address: str) -> str:
+    host, _, port = address.rpartition(":")
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+        usable = port.isascii() and port.isdigit() and 0 < int(port) <= 65_535
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("must be an IP address and a port, such as 127.0.0.1:9464")
+    return address
+
+
+class TelemetrySettings(Section):
+    """What a worker tells of its work, beside its journal; off unless it is turned on here."""
+
+    prometheus: Annotated[str, AfterValidator(_listening)] | None = None
+    """`ADDRESS:PORT` where a worker serves its metrics, under `/metrics`; none: nowhere."""
+    traces: StrictBool = False
+    """Whether a worker sends traces, where OpenTelemetry's own OTEL_* variables say."""
+    content: StrictBool = False
+    """Whether they hold what models, tools and people wrote."""
+    log_format: Literal["text", "json"] = "text"
+    """How the log is written: lines for people, or a JSON object a line."""
+
+    @model_validator(mode="after")
+    def _of_traces(self) -> Self:
+        if self.content and not self.traces:
+            raise ValueError("`content` is for traces; set traces = true, or leave it out")
+        return self
+
+
 class PythonAgent(Section):
     """An agent that is declared in Python. The section's name is its name."""
 
@@ -172,6 +207,7 @@ class Settings(Section):
     temporal: TemporalSettings = TemporalSettings()
     journal: JournalSettings = Field(default_factory=JournalSettings)
     worker: WorkerSettings = WorkerSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
     endpoints: dict[EndpointName, EndpointConfig]
     agents: dict[str, AgentSettings]
     mcp_servers: dict[ServerName, McpServerConfig] = Field(default_factory=dict)
