@@ -127,7 +127,7 @@ class _Counting(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:
         request = input.args[0] if input.args else None
         try:
-            result = await self.next.execute_activity(input)
+            result = await super().execute_activity(input)
         except ApplicationError as error:
             await self._count(request, error)
             raise

@@ -132,7 +132,7 @@ class _ToolSpan(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:
         request = input.args[0] if input.args else None
         if not isinstance(request, RunTool) or request.repeat_of is not None:  # a repeated call runs nothing
-            return await self.next.execute_activity(input)
+            return await super().execute_activity(input)
         call = request.call
         about = {
             OPERATION_NAME: EXECUTE_TOOL,
@@ -146,7 +146,7 @@ class _ToolSpan(ActivityInboundInterceptor):
             about[TOOL_CALL_ARGUMENTS] = jsontext.canonical(call.arguments)
         with _span(f"{EXECUTE_TOOL} {call.name}", SpanKind.INTERNAL, about) as span:
             try:
-                ran: RanTool = await self.next.execute_activity(input)
+                ran: RanTool = await super().execute_activity(input)
             except ApplicationError as error:
                 _failed(span, error.type or "internal", error.message)
                 raise
