@@ -1,4 +1,7 @@
-"""The command line as its users have it: a process of its own, its output, its exit code."""
+"""The command line as its users have it: a process of its own, its output, its exit code.
+
+Most of these processes start warm (see warm.py); each command is somewhere started as it is installed too.
+"""
 
 import json
 import os
@@ -6,11 +9,15 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+from tests.acceptance import warm
 
 LONGSHIFT = Path(sys.executable).parent / "longshift"
 """The installed command."""
@@ -49,16 +56,41 @@ class Ended:
 
 def longshift(*words: str, env: Mapping[str, str], cwd: Path | None = None, stdin: str = "") -> Ended:
     """Run one command to its end; nobody but `stdin` is at its stdin."""
+    with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
+        given.write(stdin.encode())
+        given.seek(0)
+        process = warm.start(LONGSHIFT, words, env, cwd, (given.fileno(), out.fileno(), err.fileno()))
+        process.join(PATIENCE)
+        if process.exitcode is None:
+            process.kill()
+            raise TimeoutError(f"longshift {' '.join(words)} has not ended after {PATIENCE} s")
+        out.seek(0)
+        err.seek(0)
+        return Ended(process.exitcode, out.read().decode(), err.read().decode())
+
+
+@contextmanager
+def running(*words: str, env: Mapping[str, str]) -> Iterator[IO[str]]:
+    """A command under way, and what it says, on either stream; killed in the end."""
+    read, write = os.pipe()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    process = warm.start(LONGSHIFT, words, env, None, (nothing, write, write))
+    os.close(nothing)
+    os.close(write)
+    try:
+        with os.fdopen(read) as said:
+            yield said
+    finally:
+        process.kill()
+        process.join()
+
+
+def installed(*words: str, env: Mapping[str, str], cwd: Path | None = None, stdin: str = "") -> Ended:
+    """The same, with a start as cold as a person has it."""
     done = subprocess.run(
-        [LONGSHIFT, *words],
-        env=env,
-        cwd=cwd,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
+        [LONGSHIFT, *words], env=env, cwd=cwd, input=stdin.encode(), capture_output=True, timeout=PATIENCE
     )
-    return Ended(done.returncode, done.stdout, done.stderr)
+    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 @dataclass(frozen=True)
@@ -71,6 +103,19 @@ class Up:
     def __call__(self, *words: str, stdin: str = "") -> Ended:
         """Run one command against it."""
         return longshift("--config", str(self.config), *words, env=self.env, cwd=self.config.parent, stdin=stdin)
+
+    def installed(self, *words: str, stdin: str = "") -> Ended:
+        """The same, with a start as cold as a person has it."""
+        return installed(*self.command(*words)[1:], env=self.env, cwd=self.config.parent, stdin=stdin)
+
+    def until(self, shown: str, *words: str) -> Ended:
+        """Run one command over and over, until it shows this: what other processes do, and the server lists, takes its
+        time."""
+        deadline = time.monotonic() + PATIENCE
+        while shown not in (ended := self(*words)).out:
+            assert time.monotonic() < deadline, ended
+            time.sleep(0.1)
+        return ended
 
     def command(self, *words: str) -> list[str]:
         """The words of a command against it."""

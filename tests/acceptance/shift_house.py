@@ -4,7 +4,6 @@ own process. The test learns what is under way by events, and holds it back unti
 import asyncio
 import json
 import os
-import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -21,6 +20,7 @@ from longshift.contracts import RunInput, RunResult
 from longshift.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 from longshift.status import Status
 from store.journal import Journal
+from tests.acceptance import warm
 from tests.acceptance.house_agent import OUTSIDE
 from worker.child import Child
 from worker.dev_server import DevServer
@@ -237,8 +237,7 @@ class House:
             "LONGSHIFT_CONFIG": str(self.folder / "longshift.toml"),
             OUTSIDE: self.outside.address,
         }
-        command = [sys.executable, "-m", module, *arguments]
-        self._workers.append(await Child.start(command, self.log, kept | given | environment))
+        self._workers.append(await warm.start_child(module, arguments, self.log, kept | given | environment))
         return self._workers[-1]
 
     async def shifts(self) -> Shifts:

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from client.main import longshift as command_line
-from tests.acceptance.commands import Up, kept_up, longshift, read_until
+from tests.acceptance.commands import Up, kept_up, longshift, read_until, running
 
 TOOLS = '''
 from longshift import tool
@@ -83,11 +83,9 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 def asking(up: Up, run_id: str, endpoint: str) -> None:
     """Start a shift, and leave it where it asks."""
     words = up.command("run", "Buy.", "--id", run_id, "--endpoint", endpoint)
-    with subprocess.Popen(words, env=up.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
-        assert running.stdout
-        while "  waiting: " not in (line := running.stdout.readline()):
+    with running(*words[1:], env=up.env) as said:
+        while "  waiting: " not in (line := said.readline()):
             assert line, "the shift ended"
-        running.kill()
 
 
 @pytest.mark.parametrize(
@@ -119,7 +117,7 @@ def test_an_answer_that_cannot_be_used_is_refused_before_any_server_is_asked(
 def test_a_shift_that_asks_is_listed_looked_at_and_approved_once(up: Up) -> None:
     asking(up, "shift-1", "ordering")
 
-    listed = up("approvals")
+    listed = up.installed("approvals")
     for shown in (listed, up("state", "shift-1")):
         assert shown.code == 0
         assert 'approve order {"quantity":6,' in shown.out
@@ -170,7 +168,7 @@ def test_a_person_at_a_terminal_is_asked_once_more_where_the_question_had_a_part
 @pytest.mark.slow
 def test_one_tool_call_is_printed_whole(up: Up) -> None:
     asking(up, "shift-2", "ordering")
-    assert up("deny", "shift-2", "order-1", "--reason", "not now", "--json").document["sent"] == "deny"
+    assert up.installed("deny", "shift-2", "order-1", "--reason", "not now", "--json").document["sent"] == "deny"
     assert up("result", "shift-2", "--wait").code == 0
 
     assert "cut here: 5000 bytes in all" in up("transcript", "shift-2").out
@@ -199,7 +197,7 @@ def test_an_unknown_outcome_is_resolved_by_what_a_person_says(
     (up.config.parent / "paid.json").write_text('{"payment": 4712}', encoding="utf-8")
     asking(up, run_id, "paying")
 
-    resolved = up("resolve", run_id, "pay-1", *options, stdin='{"payment": 4711}')
+    resolved = up.installed("resolve", run_id, "pay-1", *options, stdin='{"payment": 4711}')
 
     assert (resolved.code, resolved.out.startswith(f"{run_id} pay-1: resolved: ")) == (0, True)
     ended = up("result", run_id, "--wait").out

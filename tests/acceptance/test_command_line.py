@@ -20,6 +20,7 @@ from tests.acceptance.commands import (
     Up,
     clean_environment,
     free_port,
+    installed,
     kept_up,
     longshift,
     read_until,
@@ -60,7 +61,7 @@ def test_every_command_has_help_with_an_example(name: str) -> None:
 
 
 def test_the_help_names_every_command_with_its_line() -> None:
-    ended = longshift("--help", env=clean_environment())
+    ended = installed("--help", env=clean_environment())
 
     assert ended.code == 0
     for name, (_, text) in COMMANDS.items():
@@ -81,7 +82,7 @@ def test_help_imports_no_command_and_nothing_heavy() -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_has_a_completion_script(shell: str) -> None:
-    ended = longshift("completion", shell, env=clean_environment())
+    ended = installed("completion", shell, env=clean_environment())
 
     assert ended.code == 0
     assert "_LONGSHIFT_COMPLETE" in ended.out
@@ -89,13 +90,13 @@ def test_each_shell_has_a_completion_script(shell: str) -> None:
 
 def test_a_shell_completes_commands_by_name() -> None:
     given = {"_LONGSHIFT_COMPLETE": "bash_complete", "COMP_WORDS": "longshift st", "COMP_CWORD": "1"}
-    ended = longshift(env=clean_environment(**given))
+    ended = installed(env=clean_environment(**given))
 
     assert ended.out.split() == ["plain,start", "plain,state", "plain,stop"]
 
 
 def test_a_mistyped_command_is_answered_with_the_near_ones() -> None:
-    longshift("satte", env=clean_environment()).refused("satte", "state")
+    installed("satte", env=clean_environment()).refused("satte", "state")
 
 
 @pytest.mark.parametrize(
@@ -145,32 +146,35 @@ def test_bad_input_is_refused_field_by_field_before_any_server_is_asked(
 
 @pytest.mark.slow
 def test_a_shift_is_started_looked_at_steered_and_stopped(up: Up) -> None:
-    started = up(
+    started = up.installed(
         "start", "Take your time.", "--endpoint", "hung", "--id", "steered", "--limit", "seconds=600", "--json"
     )
     assert (started.code, started.document) == (0, {"run_id": "steered"})
     up("start", "Again.", "--id", "steered").refused("steered", "was started before")
 
-    shown = up("state", "steered").out
+    up.until("/ 600\n", "state", "steered")  # once it has been opened
+    shown = up.installed("state", "steered").out
     assert "status          RUNNING\n" in shown
     assert "tool calls      0 / 16\n" in shown
     assert "/ 600\n" in shown
     up("result", "steered").refused("has not ended", "--wait")
 
-    raised = up("limits", "steered", "seconds=+600", "tool_calls=20", "--json").document
+    raised = up.installed("limits", "steered", "seconds=+600", "tool_calls=20", "--json").document
     assert raised["changes"] == {"seconds": 1200, "tool_calls": 20}
     assert (raised["limits"]["seconds"], raised["waits_for_worker"]) == (1200, False)
-    assert up("pause", "steered", "--json").document == {"run_id": "steered", "sent": "pause"}
-    assert up("resume", "steered", "--json").document == {"run_id": "steered", "sent": "resume"}
-    assert up("tell", "steered", "And vanilla?").out == "steered gets the message before its next model call\n"
+    assert up.installed("pause", "steered", "--json").document == {"run_id": "steered", "sent": "pause"}
+    assert up.installed("resume", "steered", "--json").document == {"run_id": "steered", "sent": "resume"}
+    assert (
+        up.installed("tell", "steered", "And vanilla?").out == "steered gets the message before its next model call\n"
+    )
 
-    stopped = up("stop", "steered", "--now", "--reason", "seen enough", "--json").document
+    stopped = up.installed("stop", "steered", "--now", "--reason", "seen enough", "--json").document
     assert stopped == {"run_id": "steered", "sent": "stop", "mode": "now", "reason": "seen enough"}
-    result = up("result", "steered", "--wait", "--json")
+    result = up.installed("result", "steered", "--wait", "--json")
     assert (result.code, result.document["status"]) == (1, "STOP_REQUESTED")
     assert "seen enough" in result.document["detail"]
     up("limits", "steered", "seconds=+1").refused("has ended with STOP_REQUESTED")
-    assert "steered\tSTOP_REQUESTED\tshop\t" in up("list").out
+    up.until("steered\tSTOP_REQUESTED\tshop\t", "list")
 
 
 @pytest.mark.slow
@@ -187,8 +191,8 @@ def test_a_shift_is_run_to_its_answer(up: Up) -> None:
         [],
     )
     assert "draft_order" in ran.err
-    assert [run["run_id"] for run in up("list", "--json", "--limit", "1").document] == ["answered"]
-    transcript = up("transcript", "answered", "--json").document
+    assert [run["run_id"] for run in up.until("answered", "list", "--json", "--limit", "1").document] == ["answered"]
+    transcript = up.installed("transcript", "answered", "--json").document
     assert [message["role"] for message in transcript["messages"]][:3] == ["system", "user", "assistant"]
     assert len(transcript["messages"]) == result["messages"] == 8
     sent = up("transcript", "answered", "--as-sent", "2", "--json").document
@@ -198,7 +202,7 @@ def test_a_shift_is_run_to_its_answer(up: Up) -> None:
     assert shown.startswith("model call 2: answered, at most")
     up("transcript", "answered", "--as-sent", "9").refused("no model call 9", "1 to 3")
     up("transcript", "answered", "--as-sent", "1", "--call", "x").refused("give one of them")
-    watched = up("watch", "answered")
+    watched = up.installed("watch", "answered")
     assert watched.code == 0
     assert "ended: COMPLETED" in watched.out.splitlines()[-1]
     assert up("watch", "answered", "--json").document["result"] == result

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from client.funds import Funds
-from tests.acceptance.commands import Ended, clean_environment, longshift
+from tests.acceptance.commands import Ended, clean_environment, installed, longshift
 from tests.acceptance.shift_house import RUN, House
 
 pytestmark = pytest.mark.slow
@@ -27,7 +27,7 @@ def test_a_fund_is_set_raised_and_listed_without_a_server(tmp_path: Path) -> Non
     def funds(*words: str) -> Ended:
         return longshift("funds", *words, env=clean_environment(XDG_STATE_HOME=str(tmp_path)))
 
-    made = funds("set", "research", "5000")
+    made = installed("funds", "set", "research", "5000", env=clean_environment(XDG_STATE_HOME=str(tmp_path)))
     raised = funds("raise", "research", "0.0001", "--json")
     listed = funds()
     below = funds("set", "research", "0")
