@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pydantic import ValidationError
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionProto
 from temporalio.api.enums.v1 import EventType
+from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
 from temporalio.client import (
     Client,
@@ -219,21 +220,27 @@ async def _task_failure(client: Client, description: WorkflowExecutionDescriptio
 
 
 async def _said_meanwhile(client: Client, description: WorkflowExecutionDescription) -> str:
-    """What an activity under way says it waits for, such as a journal that is away: the sentence in its latest
-    heartbeat. Empty where none says anything."""
+    """What an activity waits for, such as a journal that is away: the sentence in its latest heartbeat, or, where it is
+    tried again until the journal is there, the one it failed with. Empty where none says anything."""
     converter = converter_of(client, description.id)
     for pending in description.raw_description.pending_activities:
         for said in await values(converter, pending.heartbeat_details.payloads):
             if isinstance(said, str) and said:
                 return short(said, SAID)
+        if _waits_for_journal(pending):
+            return short((await failure_of(converter, pending.last_failure)).message, SAID)
     return ""
 
 
+def _waits_for_journal(pending: PendingActivityInfo) -> bool:
+    return pending.attempt > 1 and pending.last_failure.application_failure_info.type == contracts.JOURNAL_AWAY
+
+
 async def _activity_failure(client: Client, description: WorkflowExecutionDescription) -> str | None:
-    """What an activity fails with that is tried again and again."""
+    """What an activity fails with that is tried again and again, and is not told as what the run waits for."""
     converter = converter_of(client, description.id)
     for pending in description.raw_description.pending_activities:
-        if pending.attempt > 1 and pending.HasField("last_failure"):
+        if pending.attempt > 1 and pending.HasField("last_failure") and not _waits_for_journal(pending):
             failure = await failure_of(converter, pending.last_failure)
             said = failure.message or failure.type
             tried = f"{pending.attempt - 1} times" if pending.attempt > 2 else "once"
