@@ -1,8 +1,10 @@
-"""The house that the tests of this folder share: see shift_house.py."""
+"""The houses that the tests of this folder share: see shift_house.py."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from uuid import uuid4
 
+import pytest
 import pytest_asyncio
 
 from tests.acceptance.shift_house import House, Outside
@@ -19,3 +21,22 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
         finally:
             await built.end()
             await server.kill()  # an orderly end takes a second
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def shared_server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[DevServer]:
+    """A server for many tests, which none of them may kill."""
+    async with DevServer(tmp_path_factory.mktemp("shared") / "server", ui=False) as server:
+        yield server
+
+
+@pytest_asyncio.fixture
+async def house_on_shared_server(shared_server: DevServer, tmp_path: Path) -> AsyncIterator[House]:
+    """The same on the shared server, with a run and a queue that no other test has."""
+    name = uuid4().hex[:12]
+    async with Outside().open() as outside:
+        built = House(tmp_path, shared_server, outside, run_id=f"shift-{name}", queue=f"queue-{name}")
+        try:
+            yield built
+        finally:
+            await built.end()

@@ -29,7 +29,9 @@ from worker.plugin import longshift_plugin
 HEARTBEAT_SECONDS = 2
 """Seconds after which a killed worker is noticed."""
 RUN = "shift-1"
-"""The id of a test's run."""
+"""The id of a test's run, where it has a server of its own."""
+QUEUE = "longshift"
+"""And its task queue."""
 TASK = "Look at a, b and c."
 ANSWER = "All three were seen."
 TURNS: tuple[Sequence[str] | str, ...] = (["a"], ["b", "c"], ANSWER)
@@ -202,17 +204,21 @@ async def _in_time(event: asyncio.Event) -> None:
 class House:
     """A folder with a configuration and a journal, a server, and the workers a test starts."""
 
-    def __init__(self, folder: Path, server: DevServer, outside: Outside) -> None:
+    def __init__(
+        self, folder: Path, server: DevServer, outside: Outside, *, run_id: str = RUN, queue: str = QUEUE
+    ) -> None:
         self.folder = folder
         self.server = server
         self.outside = outside
+        self.run_id = run_id
+        self.queue = queue
         self.journal_url = f"sqlite:///{folder}/journal.db"
         self._workers: list[Child] = []
         self._write_config()
 
     def _write_config(self) -> None:
         (self.folder / "longshift.toml").write_text(
-            'default_agent = "looker"\n'
+            f'default_agent = "looker"\ntask_queue = "{self.queue}"\n'
             f'[journal]\nurl = "{self.journal_url}"\n'
             f"[worker]\nheartbeat_seconds = {HEARTBEAT_SECONDS}\ngrace_seconds = 20\n"
             f'[endpoints.model]\nkind = "openai"\nurl = "http://{self.outside.address}/v1"\nmodel = "scripted"\n'
@@ -243,24 +249,24 @@ class House:
     async def shifts(self) -> Shifts:
         """A client, connected anew: the server may have been away."""
         client = await Client.connect(self.server.address, plugins=[longshift_plugin()])
-        return Shifts(client, "longshift", self.journal_url)
+        return Shifts(client, self.queue, self.journal_url)
 
     async def workflow(self) -> WorkflowHandle[Any, Any]:
         """The run as Temporal knows it."""
         client = await Client.connect(self.server.address, plugins=[longshift_plugin()])
-        return client.get_workflow_handle(RUN)
+        return client.get_workflow_handle(self.run_id)
 
     async def start(self, **limits: Any) -> None:
         """Start the run."""
         shifts = await self.shifts()
         given = RunInput(agent="looker", task=TASK, limits={"seconds": 600.0, **limits})
-        await shifts.start(given, run_id=RUN)
+        await shifts.start(given, run_id=self.run_id)
 
     async def result(self) -> RunResult:
         """The run's end."""
         shifts = await self.shifts()
         async with asyncio.timeout(PATIENCE):
-            return await shifts.result(RUN)
+            return await shifts.result(self.run_id)
 
     @asynccontextmanager
     async def journal(self) -> AsyncIterator[Journal]:
@@ -274,8 +280,8 @@ class House:
     async def messages(self) -> list[Message]:
         """The transcript in the journal, once its chain is proved."""
         async with self.journal() as journal:
-            assert await journal.verify_chain(RUN) is None
-            return [stored.message for stored in await journal.messages(RUN)]
+            assert await journal.verify_chain(self.run_id) is None
+            return [stored.message for stored in await journal.messages(self.run_id)]
 
     async def ended_as_undisturbed(self, *, failed_calls: int = 0, told: Sequence[Message] = ()) -> RunResult:
         """Wait for the end, and hold it against the run that nothing disturbed.
@@ -295,8 +301,8 @@ class House:
         assert result.model_calls == len([m for m in messages if m.role == "assistant"]) + failed_calls
         assert result.tool_calls == len([m for m in messages if m.role == "tool"])
         async with self.journal() as journal:
-            run = await journal.run(RUN)
-            states = [call.state for call in await journal.model_calls(RUN)]
+            run = await journal.run(self.run_id)
+            states = [call.state for call in await journal.model_calls(self.run_id)]
         assert run is not None
         assert (run.digest, run.status) == (result.digest, "COMPLETED")
         assert states.count("failed") == failed_calls

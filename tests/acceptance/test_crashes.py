@@ -1,14 +1,16 @@
-"""A shift whose processes are killed ends as it would have: same transcript, no turn paid for twice."""
-
-import asyncio
-import os
-import signal
+"""A shift whose worker is killed ends as it would have: same transcript, no turn paid for twice."""
 
 import pytest
 
 from tests.acceptance.shift_house import House
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
+
+
+@pytest.fixture
+def house(house_on_shared_server: House) -> House:
+    """Nobody kills its server here."""
+    return house_on_shared_server
 
 
 async def test_a_shift_that_nothing_disturbs(house: House) -> None:
@@ -18,9 +20,6 @@ async def test_a_shift_that_nothing_disturbs(house: House) -> None:
     await house.ended_as_undisturbed()
 
     assert house.outside.visits == ["model 1", "look a", "model 2", "look b", "look c", "model 3"]
-
-
-# The worker
 
 
 async def test_a_worker_killed_before_it_sent_a_model_call_leaves_it_to_the_next(house: House) -> None:
@@ -145,153 +144,5 @@ async def test_a_worker_killed_while_it_opens_or_closes_a_run_leaves_that_to_the
     await first.kill()
     await house.worker()
 
-    result = await house.ended_as_undisturbed()
-    assert len(house.outside.requests) == result.model_calls == 3
-
-
-async def test_a_suspended_worker_that_wakes_up_late_sends_nothing(house: House) -> None:
-    house.outside.hold("gate")
-    first = await house.worker("before", "begin_model_call", "2")
-    await house.start()
-    await house.outside.came("gate")
-
-    os.kill(first.pid, signal.SIGSTOP)
-    await house.worker()
-    before = await house.ended_as_undisturbed()
-    house.outside.let_go("gate")
-    os.kill(first.pid, signal.SIGCONT)
-    assert await first.stop(60) == 0
-
-    assert await house.ended_as_undisturbed() == before
-    assert len(house.outside.requests) == before.model_calls == 3
-
-
-async def test_an_answer_that_reaches_a_suspended_worker_too_late_changes_nothing(house: House) -> None:
-    house.outside.hold("model 2")
-    first = await house.worker()
-    await house.start()
-    await house.outside.came("model 2")
-
-    os.kill(first.pid, signal.SIGSTOP)
-    await house.worker()
-    before = await house.ended_as_undisturbed(failed_calls=1)
-    house.outside.let_go("model 2")
-    os.kill(first.pid, signal.SIGCONT)
-    assert await first.stop(60) == 0
-
-    assert await house.ended_as_undisturbed(failed_calls=1) == before
-    assert len(house.outside.requests) == before.model_calls == 4
-
-
-# The server
-
-
-@pytest.mark.parametrize("held", ["model 2", "look a"])
-async def test_a_server_killed_during_a_step_and_restarted_changes_nothing(house: House, held: str) -> None:
-    house.outside.hold(held)
-    await house.worker()
-    await house.start()
-    await house.outside.came(held)
-
-    await house.server.kill()
-    house.outside.let_go(held)
-    await house.server.restart()
-
-    result = await house.ended_as_undisturbed()
-    assert len(house.outside.requests) == result.model_calls == 3
-
-
-async def test_an_answer_that_came_while_the_server_was_away_for_long_is_found_in_the_journal(house: House) -> None:
-    """The platform drops a completion that it cannot deliver for ten seconds."""
-    house.outside.hold("model 2")
-    await house.worker()
-    await house.start()
-    await house.outside.came("model 2")
-
-    await house.server.kill()
-    house.outside.let_go("model 2")
-    async with asyncio.timeout(60):
-        while "completing activity" not in house.log.read_text(encoding="utf-8"):  # noqa: ASYNC110  a log has no event
-            await asyncio.sleep(0.2)
-    await house.server.restart()
-
-    result = await house.ended_as_undisturbed()
-    assert len(house.outside.requests) == result.model_calls == 3
-
-
-@pytest.mark.parametrize("held", ["model 2", "look b"])
-async def test_server_and_worker_killed_together_and_started_again(house: House, held: str) -> None:
-    house.outside.hold(held)
-    first = await house.worker()
-    await house.start()
-    await house.outside.came(held)
-
-    await asyncio.gather(first.kill(), house.server.kill())
-    await house.server.restart()
-    await house.worker()
-
-    result = await house.ended_as_undisturbed(failed_calls=1 if held == "model 2" else 0)
-    assert len(house.outside.requests) == result.model_calls
-
-
-async def test_everything_killed_just_after_a_turn_was_journaled(house: House) -> None:
-    house.outside.hold("gate")
-    first = await house.worker("after", "settle_model_call", "2")
-    await house.start()
-    await house.outside.came("gate")
-
-    await asyncio.gather(first.kill(), house.server.kill())
-    await house.worker()
-    await house.server.restart()
-
-    result = await house.ended_as_undisturbed()
-    assert len(house.outside.requests) == result.model_calls == 3
-
-
-# An orderly end of the worker
-
-
-async def test_a_model_call_that_is_answered_within_the_grace_is_used(house: House) -> None:
-    house.outside.hold("model 2")
-    first = await house.worker()
-    await house.start()
-    await house.outside.came("model 2")
-
-    stopping = asyncio.create_task(first.stop(60))
-    async with asyncio.timeout(60):
-        while "ending" not in first.last_lines(50):  # noqa: ASYNC110  another process's state has no event
-            await asyncio.sleep(0.02)
-    house.outside.let_go("model 2")
-
-    assert await stopping == 0
-    await house.worker()
-    result = await house.ended_as_undisturbed()
-    assert len(house.outside.requests) == result.model_calls == 3
-
-
-async def test_a_model_call_past_the_grace_is_given_up_and_counted(house: House) -> None:
-    house.outside.hold("model 2")
-    first = await house.worker(LONGSHIFT_WORKER__GRACE_SECONDS="0.5")
-    await house.start()
-    await house.outside.came("model 2")
-
-    assert await first.stop(60) == 0
-    await house.outside.broken("model 2")
-
-    await house.worker()
-    result = await house.ended_as_undisturbed(failed_calls=1)
-    assert len(house.outside.requests) == result.model_calls == 4
-
-
-async def test_a_read_past_the_grace_is_made_again_by_the_next_worker(house: House) -> None:
-    house.outside.hold("look b")
-    first = await house.worker(LONGSHIFT_WORKER__GRACE_SECONDS="0.5")
-    await house.start()
-    await house.outside.came("look b")
-
-    assert await first.stop(60) == 0
-    await house.outside.broken("look b")
-
-    await house.worker()
     result = await house.ended_as_undisturbed()
     assert len(house.outside.requests) == result.model_calls == 3

@@ -7,7 +7,7 @@ import pytest
 
 from client.funds import Funds
 from tests.acceptance.commands import Ended, clean_environment, installed, longshift
-from tests.acceptance.shift_house import RUN, House
+from tests.acceptance.shift_house import House
 
 pytestmark = pytest.mark.slow
 
@@ -21,6 +21,12 @@ TURN_COST = (7 * 300 + 3 * 1500) // 100
 """Micro-USD of each of its turns."""
 BUDGET = 10**6
 """Micro-USD; enough for all of its calls."""
+
+
+@pytest.fixture
+def house(house_on_shared_server: House) -> House:
+    """Nobody kills its server here."""
+    return house_on_shared_server
 
 
 def test_a_fund_is_set_raised_and_listed_without_a_server(tmp_path: Path) -> None:
@@ -78,7 +84,7 @@ async def test_a_turn_is_charged_once_wherever_its_worker_is_killed(house: House
     await house.ended_as_undisturbed(failed_calls=int(lost))
     (fund,) = await funds.list()
     async with house.journal() as journal:
-        calls = await journal.model_calls(RUN)
+        calls = await journal.model_calls(house.run_id)
     assert fund.spent == 3 * TURN_COST
     assert fund.reserved == sum(call.reserved or 0 for call in calls if call.cost is None)
     assert (fund.reserved > 0) is lost

@@ -14,7 +14,7 @@ from temporalio.api.failure.v1 import Failure
 from longshift.contracts import TOOLS_AWAY, RunInput
 from longshift.messages import ToolMessage
 from longshift.status import Status
-from tests.acceptance.shift_house import PATIENCE, RUN, House
+from tests.acceptance.shift_house import PATIENCE, House
 from tests.acceptance.test_secrets import KEY, found_in, left_behind
 from tests.toolsets.mcp_house import ROOT, SCRIPT, listening
 from worker.child import Child
@@ -108,7 +108,7 @@ async def test_a_shift_works_with_the_tools_of_two_servers_and_no_key_is_left_an
     assert await running.stop(60) == 0
     seen = await observations(house)
     async with house.journal() as journal:
-        spec = await journal.spec(RUN)
+        spec = await journal.spec(house.run_id)
 
     assert (result.status, result.answer) == (Status.COMPLETED, "Done.")
     assert "new.txt" in seen["git__git_status"]["value"]
@@ -116,7 +116,7 @@ async def test_a_shift_works_with_the_tools_of_two_servers_and_no_key_is_left_an
     assert seen["git__git_commit"]["error"]["kind"] == "unknown_tool", "it is not allowed"
     assert seen["own__die_writing"]["error"]["kind"] == "outcome_unknown"
     assert seen["own__look"]["error"]["kind"] == "tool_changed"
-    assert (events / "written").read_text().splitlines()[0].startswith(f"a line {RUN}/3/0/")
+    assert (events / "written").read_text().splitlines()[0].startswith(f"a line {house.run_id}/3/0/")
     assert [(server.name, len(server.tools_sha256)) for server in spec.tool_servers] == [("git", 64), ("own", 64)]
     assert all(tool.definition_sha256 for tool in spec.agent.tools)
     searched = [name async for name, text in left_behind(house) if not found_in(text)]

@@ -5,9 +5,15 @@ from temporalio.api.enums.v1 import EventType
 
 from longshift import validate_episode
 from longshift.status import Status
-from tests.acceptance.shift_house import RUN, House
+from tests.acceptance.shift_house import House
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
+
+
+@pytest.fixture
+def house(house_on_shared_server: House) -> House:
+    """Nobody kills its server here."""
+    return house_on_shared_server
 
 
 @pytest.mark.parametrize("held", ["model 2", "look b"])
@@ -17,7 +23,7 @@ async def test_a_stop_now_ends_at_once_and_breaks_off_what_is_out(house: House, 
     await house.start()
     await house.outside.came(held)
 
-    await (await house.shifts()).stop(RUN, mode="now", reason="enough")
+    await (await house.shifts()).stop(house.run_id, mode="now", reason="enough")
 
     result = await house.result()
     await house.outside.broken(held)
@@ -27,7 +33,7 @@ async def test_a_stop_now_ends_at_once_and_breaks_off_what_is_out(house: House, 
     cancels = [e for e in history.events if e.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_CANCEL_REQUESTED]
     assert cancels
     async with house.journal() as journal:
-        run = await journal.run(RUN)
+        run = await journal.run(house.run_id)
         assert run is not None
         assert (run.status, run.digest) == ("STOP_REQUESTED", result.digest)
     report = validate_episode(await house.messages())
@@ -42,8 +48,8 @@ async def test_a_graceful_stop_waits_for_what_is_out_and_uses_it(house: House) -
     await house.outside.came("model 2")
     shifts = await house.shifts()
 
-    await shifts.stop(RUN, reason="enough")
-    seen = await shifts.state(RUN)
+    await shifts.stop(house.run_id, reason="enough")
+    seen = await shifts.state(house.run_id)
     assert seen.status == "RUNNING"
     house.outside.let_go("model 2")
 
@@ -70,7 +76,7 @@ async def test_a_cancelled_workflow_ends_as_cancelled_and_is_recorded_as_stopped
     assert result.status is Status.STOP_REQUESTED
     assert "by the operator" in result.detail
     async with house.journal() as journal:
-        run = await journal.run(RUN)
+        run = await journal.run(house.run_id)
     assert run is not None
     assert (run.status, run.detail) == ("STOP_REQUESTED", result.detail)
 
@@ -91,6 +97,6 @@ async def test_a_terminated_workflow_leaves_its_run_open_and_breaks_off_what_is_
     assert described.status.name == "TERMINATED"
     assert result.status is Status.TERMINATED
     async with house.journal() as journal:
-        run = await journal.run(RUN)
+        run = await journal.run(house.run_id)
     assert run is not None
     assert (run.status, run.closed_at) == (None, None)
