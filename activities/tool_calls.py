@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -79,20 +79,19 @@ class ToolCalls(Recorder):
         effect = asyncio.create_task(work)
         # Temporal cancels an activity once, and may have done so long before its worker ends.
         ending = asyncio.create_task(self._worker_ended())
+        broken_off = False
         try:
             while not effect.done():
-                try:
-                    await asyncio.wait([effect, ending], return_when=asyncio.FIRST_COMPLETED)
-                except asyncio.CancelledError:
-                    continue
-                if ending.done() and not effect.done():
-                    effect.cancel()
-                    await asyncio.wait([effect])
-                    raise asyncio.CancelledError
+                waited = [effect] if broken_off else [effect, ending]
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+                if ending.done() and not broken_off:
+                    broken_off = effect.cancel()
         finally:
             ending.cancel()
         if effect.cancelled():
-            raise failures.outcome_unknown("it cancelled itself while it was at work")
+            who = "its worker was ended" if broken_off else "it cancelled itself"
+            raise failures.outcome_unknown(f"{who} while it was at work")
         return effect.result()
 
     async def _worker_ended(self) -> None:

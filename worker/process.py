@@ -19,6 +19,7 @@ from store.errors import JournalUnavailable
 from store.journal import Journal
 from worker.agents import load_agents
 from worker.connection import NoServer, connect
+from worker.ending import CLOSE_SECONDS, StepsAtWork, end
 from worker.mcp_servers import keys_in_reach, mcp_servers
 from worker.problems import SettingsRefused
 from worker.settings import Settings, load_settings
@@ -92,6 +93,7 @@ async def _work(settings: Settings, telemetry: Telemetry) -> None:
             servers,
             config.grace_seconds,
         )
+        steps = StepsAtWork()
         worker = Worker(
             client,
             task_queue=settings.task_queue,
@@ -102,13 +104,19 @@ async def _work(settings: Settings, telemetry: Telemetry) -> None:
             graceful_shutdown_timeout=timedelta(seconds=config.grace_seconds),
             sticky_queue_schedule_to_start_timeout=timedelta(seconds=STICKY_SECONDS),
             max_heartbeat_throttle_interval=timedelta(seconds=HEARTBEAT_THROTTLE_SECONDS),
-            interceptors=telemetry.interceptors(journal),
+            interceptors=[steps, *telemetry.interceptors(journal)],
         )
         async with worker:
             address = client.service_client.config.target_host
             log.info("%s: queue %s at %s, agents %s", READY, settings.task_queue, address, ", ".join(sorted(agents)))
             await ending.wait()
             log.info("ending: steps in flight have %g s to finish", config.grace_seconds)
+            if not await end(worker, steps, config.grace_seconds):
+                log.warning("something holds the worker past its last step or its grace: it leaves all the same")
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(CLOSE_SECONDS):
+                        await stack.aclose()
+                os._exit(0)  # both the loop and Temporal's core would wait for what holds it
     log.info("ended")
     tools.leave()
 

@@ -181,6 +181,33 @@ async def test_a_tool_that_outlives_its_grace_does_not_hold_the_worker(
     assert "1 tool threads were still at work and are left" in worker.last_lines()
 
 
+async def test_a_worker_whose_effect_heeds_nothing_leaves_past_its_grace(
+    server: DevServer, tmp_path: Path, start_worker: StartWorker
+) -> None:
+    (tmp_path / "stubborn.py").write_text(
+        "import asyncio\nfrom longshift import Agent, tool\n"
+        "@tool(timeout_seconds=600)\n"
+        "async def place() -> str:\n    'Order.'\n    print('at work', flush=True)\n    while True:\n"
+        "        try:\n            await asyncio.Event().wait()\n"
+        "        except asyncio.CancelledError:\n            print('and goes on', flush=True)\n"
+        "agent = Agent(name='buyer', system='Buy.', endpoint='one', tools=(place,), limits={'seconds': 600})\n"
+    )
+    file = tmp_path / "longshift.toml"
+    file.write_text(
+        'default_agent = "buyer"\n[worker]\ngrace_seconds = 0.5\n[agents.buyer]\nuse = "stubborn:agent"\n'
+        '[endpoints.one]\nkind = "replay"\nturns = [{calls = [{name = "place"}], output_tokens = 1}]\n'
+    )
+    worker = await start_worker(server.address, LONGSHIFT_CONFIG=str(file))
+    await until(prints(worker, READY))
+    client = await Client.connect(server.address)
+    await client.start_workflow("agent_run", {"agent": "buyer", "task": "Buy."}, id="b", task_queue="longshift")
+    await until(prints(worker, "at work"))
+
+    assert await worker.stop(PATIENCE) == 0
+    assert "and goes on" in worker.last_lines()
+    assert "something holds the worker past its last step or its grace" in worker.last_lines()
+
+
 async def test_no_child_outlives_a_killed_parent(tmp_path: Path) -> None:
     parent = tmp_path / "parent.py"
     parent.write_text(

@@ -20,6 +20,7 @@ from longshift.messages import AssistantMessage, ToolCall
 from longshift.tools import tool
 from longshift.turns import CallFailed, ModelFailure, Usage
 from store.journal import Journal
+from worker.ending import StepsAtWork, end
 from workflows.agent_run import AgentRun
 
 
@@ -96,7 +97,9 @@ async def activities_of(journal_url: str, agent: Agent, model: Endpoint) -> Asyn
 async def working(
     client: Client, queue: str, activities: Sequence[Callable[..., Any]], workflow: type = AgentRun
 ) -> AsyncIterator[None]:
-    """A worker, up while the body runs."""
+    """A worker, up while the body runs. A worker that fails cancels the body; one that the server holds is left."""
+    steps, body = StepsAtWork(), asyncio.current_task()
+    assert body is not None
     worker = Worker(
         client,
         task_queue=queue,
@@ -105,9 +108,22 @@ async def working(
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
         max_heartbeat_throttle_interval=timedelta(seconds=1),
         graceful_shutdown_timeout=timedelta(seconds=0),
+        interceptors=[steps],
     )
-    async with worker:
+    running = asyncio.create_task(worker.run())
+
+    def failed(_: "asyncio.Task[None]") -> None:
+        body.cancel()
+
+    running.add_done_callback(failed)
+    try:
         yield
+    finally:
+        running.remove_done_callback(failed)
+        if running.done():
+            await running
+        await end(worker, steps, 0)
+        running.cancel()
 
 
 @asynccontextmanager
