@@ -36,6 +36,7 @@ COMMANDS = {
     "limits": ("steering", "Raise or lower the limits of a running shift."),
     "tell": ("steering", "Send a message to a running shift."),
     "funds": ("funds", "List, set and raise the budgets that many shifts draw on."),
+    "doctor": ("diagnosing", "Check all that shifts need, with the remedy of what is wrong."),
     "replay": ("replaying", "Play cases of authored turns and report each mismatch."),
     "completion": ("completing", "Print a shell's completion script."),
 }

@@ -72,6 +72,8 @@ class ServerConfig(Configured):
 
     path: ClassVar[str]
     """Where requests go, added to `url`."""
+    models_path: ClassVar[str]
+    """Where the list of its models is, likewise: to ask for it costs nothing."""
     example: ClassVar[str]
     """A URL, for errors."""
 
@@ -121,6 +123,7 @@ class OpenAIConfig(ServerConfig):
     """A server of OpenAI-compatible chat completions: Ollama, vLLM, llama.cpp, OpenAI and others."""
 
     path = "/chat/completions"
+    models_path = "/models"
     example = "http://127.0.0.1:11434/v1"
 
     kind: Literal["openai"] = "openai"
@@ -139,6 +142,7 @@ class AnthropicConfig(ServerConfig):
     """Anthropic's Messages API, or a server that speaks it."""
 
     path = "/v1/messages"
+    models_path = "/v1/models?limit=1000"
     example = "https://api.anthropic.com"
 
     kind: Literal["anthropic"] = "anthropic"

@@ -1,6 +1,7 @@
 """An endpoint behind HTTP, whatever its format: build a request, send it, parse the reply."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from pydantic import JsonValue
@@ -10,8 +11,21 @@ from endpoints.config import ServerConfig
 from endpoints.transport import BEARER, Transport
 from longshift.messages import Message
 from longshift.tools import ToolSpec
+from longshift.turns import ModelFailure
 
 Config = TypeVar("Config", bound=ServerConfig)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What a server said when it was asked which models it has."""
+
+    status: int | None
+    """The HTTP status; None where it did not answer."""
+    models: tuple[str, ...] | None
+    """Their names; None where it gave no list."""
+    failure: ModelFailure | None
+    """Why it gave none, unless it gave something else."""
 
 
 class ServerEndpoint(Generic[Config]):
@@ -45,6 +59,16 @@ class ServerEndpoint(Generic[Config]):
         """Send and parse; see endpoints.base.Endpoint."""
         body = self._build_body(self._config, await request.messages(), request.tools, request.output_tokens)
         return self._parse_reply(self._name, self._config, await self._transport.post_json(body), request)
+
+    async def models(self) -> Listing:
+        """Ask the server for the list of its models, with the key: it shows whether it answers, at no cost."""
+        status, answer = await self._transport.get_json(f"{self._config.url}{self._config.models_path}")
+        if isinstance(answer, ModelFailure):
+            return Listing(status, None, answer)
+        found = answer.get("data") if isinstance(answer, dict) else None
+        if not isinstance(found, list):
+            return Listing(status, None, None)
+        return Listing(status, tuple(str(one["id"]) for one in found if isinstance(one, dict) and "id" in one), None)
 
     async def close(self) -> None:
         """Close connections."""

@@ -91,20 +91,26 @@ class Transport:
         """
         # A failure travels as a value until here, so that neither the traceback's frames nor a chained exception
         # holds a header or what the server wrote.
-        request = self._request(body)
-        answer = request if isinstance(request, ModelFailure) else await self._exchange(request)
+        content = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        request = self._request("POST", self._url, content)
+        _, answer = (None, request) if isinstance(request, ModelFailure) else await self._exchange(request)
         if isinstance(answer, ModelFailure):
             raise CallFailed(answer)
         return answer
+
+    async def get_json(self, url: str) -> tuple[int | None, JsonValue | ModelFailure]:
+        """Ask for what is at `url`, with the same key: the HTTP status, where there was an answer, and its JSON, or why
+        there is none."""
+        request = self._request("GET", url)
+        return (None, request) if isinstance(request, ModelFailure) else await self._exchange(request)
 
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
 
-    def _request(self, body: Mapping[str, Any]) -> httpx.Request | ModelFailure:
-        content = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    def _request(self, method: str, url: str, content: bytes | None = None) -> httpx.Request | ModelFailure:
         headers = {
-            "Content-Type": "application/json",
+            **({} if content is None else {"Content-Type": "application/json"}),
             "Accept": "application/json",
             "Accept-Encoding": "gzip",
             "User-Agent": "longshift",
@@ -112,17 +118,17 @@ class Transport:
         }
         if self._api_key_env is not None:
             key = os.environ.get(self._api_key_env, "")
-            if problem := _key_problem(key):
+            if problem := key_problem(key):
                 text = f"the environment variable {self._api_key_env} {problem}"
                 return failure(self._name, "missing_key", text, transient=False)
             header, before = self._key_header
             headers[header] = before + key
         try:
-            return httpx.Request("POST", self._url, headers=headers, content=content)
+            return httpx.Request(method, url, headers=headers, content=content)
         except httpx.InvalidURL as error:
             return failure_of(self._name, error)
 
-    async def _exchange(self, request: httpx.Request) -> JsonValue | ModelFailure:
+    async def _exchange(self, request: httpx.Request) -> tuple[int | None, JsonValue | ModelFailure]:
         response: httpx.Response | None = None
         problem: ModelFailure | None = None
         body = b""
@@ -145,9 +151,10 @@ class Transport:
         if response is not None:
             if response.status_code >= 300:  # the status says enough, whatever became of the body
                 wait = retry_after(response.headers.get("retry-after"), datetime.now(UTC))
-                return refused(self._name, response.status_code, body, wait)
+                return response.status_code, refused(self._name, response.status_code, body, wait)
             problem = self._head_problem(response) or problem
-        return problem or read_json(self._name, _content_type(response), self._without_key(body))
+        status = None if response is None else response.status_code
+        return status, problem or read_json(self._name, _content_type(response), self._without_key(body))
 
     def _without_key(self, body: bytes) -> bytes:
         """A reply that repeats the key would put it into transcripts and journals."""
@@ -221,7 +228,7 @@ def _content_type(response: httpx.Response | None) -> str:
     return "" if response is None else str(response.headers.get("content-type", ""))
 
 
-def _key_problem(key: str) -> str | None:
+def key_problem(key: str) -> str | None:
     """What is wrong with a key, in words that do not hold it; None when it can be sent."""
     if not key.strip():
         return "is not set on this worker; it must hold the endpoint's API key"

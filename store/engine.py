@@ -50,6 +50,7 @@ _REMEDIES = {
     "SQLITE_NOTADB": "the file is no SQLite database: point the URL at another path",
     "SQLITE_CORRUPT": "the file is damaged: restore it from a backup, or rebuild it from the workflow histories",
     "08": "check that PostgreSQL runs at this address and can be reached",
+    "25006": "it lets nobody write, as a standby does: point the URL at its primary",
     "28": "check the user and the password in the URL",
     "3D": "create the database first: the journal makes its tables, not its database",
     "42501": "give the user the right to create and write tables there",

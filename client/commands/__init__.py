@@ -5,6 +5,7 @@ serving.py     up, worker: the processes that shifts need
 looking.py     list, state, watch, result, transcript: look at shifts
 steering.py    stop, pause, resume, limits, tell: change a shift
 funds.py       funds: list, set and raise shared budgets
+diagnosing.py  doctor: look whether all is there that shifts need
 replaying.py   replay: play cases
 completing.py  completion: scripts for shells
 session.py     a client for the time of one command, and the options that commands share

@@ -19,11 +19,17 @@ def upgrade(connection: Connection) -> None:
     """
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
-    found = None
-    if inspect(connection).has_table("alembic_version"):
-        found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+    found = revision(connection)
     if found != HEAD:
         _run_alembic(connection, found)
+
+
+def revision(connection: Connection) -> str | None:
+    """The revision of the connection's database; None where it has none yet."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    found: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+    return found
 
 
 def _run_alembic(connection: Connection, found: str | None) -> None:
