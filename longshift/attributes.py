@@ -6,7 +6,7 @@ spent, by tenths of the budget and exactly at the end.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from longshift.admission import WaitsFor
 from longshift.limits import MICRO_USD_PER_CENT
@@ -29,7 +29,6 @@ TYPES: Mapping[str, AttributeType] = {
 }
 """Their types, by Temporal's names. A server takes them only once they are registered with it."""
 
-WAITS: tuple[WaitsFor, ...] = get_args(WaitsFor)
 TENTHS = 10
 
 

@@ -33,6 +33,7 @@ from longshift.state import Answer, Carried, RunState, Stop
 from longshift.status import Status
 from longshift.turns import ModelFailure
 from workflows import calls, details
+from workflows.attributes import carried_over
 from workflows.effect_runs import EffectRuns, Outcome
 from workflows.model_runs import ModelRuns
 
@@ -334,4 +335,4 @@ def _continue_as_new_if_due(carried: Carried) -> None:
     info = workflow.info()
     long = info.get_current_history_length() > HISTORY_EVENTS or info.get_current_history_size() > HISTORY_BYTES
     if info.is_continue_as_new_suggested() or (long and workflow.patched(BY_SHARE)):
-        workflow.continue_as_new(carried)
+        workflow.continue_as_new(carried, search_attributes=carried_over())

@@ -3,7 +3,7 @@
 from typing import Any
 
 from temporalio import workflow
-from temporalio.common import SearchAttributeKey, SearchAttributeUpdate, TypedSearchAttributes
+from temporalio.common import SearchAttributeKey, SearchAttributePair, SearchAttributeUpdate, TypedSearchAttributes
 from temporalio.exceptions import ActivityError
 
 from longshift import attributes
@@ -22,6 +22,8 @@ MODEL = SearchAttributeKey.for_keyword(attributes.MODEL)
 STATUS = SearchAttributeKey.for_keyword(attributes.STATUS)
 WAITS_FOR = SearchAttributeKey.for_keyword(attributes.WAITS_FOR)
 SPENT_CENTS = SearchAttributeKey.for_int(attributes.SPENT_CENTS)
+CHANGES = SearchAttributeKey.for_keyword_list("TemporalChangeVersion")
+"""Temporal's own, which every run has that calls `workflow.patched`."""
 
 MAX_CHARACTERS = 400
 """Characters of a value; the server takes 2,048 bytes."""
@@ -49,7 +51,7 @@ class Attributes(Mailbox):
         assert self._spec is not None
         if not workflow.patched(ATTRIBUTES):
             return
-        self._kept, self._shown = True, self._standing_before()
+        self._kept = True
         try:
             while True:
                 await workflow.wait_condition(self._attributes_due)
@@ -85,17 +87,15 @@ class Attributes(Mailbox):
             waits_for = self._away[0]
         return standing(state, waits_for, self._result.status if self._result else None)
 
-    def _standing_before(self) -> Standing | None:
-        """How an earlier run of the chain left them."""
-        found = workflow.info().typed_search_attributes
-        status = found.get(STATUS)
-        if status is None or workflow.info().continued_run_id is None:
-            return None
-        return Standing(status, _waits_for(found), self._standing().tenths, found.get(SPENT_CENTS) or 0)
 
-
-def _waits_for(found: TypedSearchAttributes) -> WaitsFor | None:
-    return next((kind for kind in attributes.WAITS if kind == found.get(WAITS_FOR)), None)
+def carried_over() -> TypedSearchAttributes | None:
+    """What continue-as-new hands to the next run: all that are not ours, since one that was taken away meanwhile would
+    keep the server from taking the task; the next run sets ours anew. None: all that there are."""
+    found = workflow.info().typed_search_attributes
+    if STATUS not in found:
+        return None
+    others = [pair for pair in found if pair.key.name not in (*attributes.TYPES, CHANGES.name)]
+    return TypedSearchAttributes([*others, SearchAttributePair(CHANGES, [ATTRIBUTES])])  # with none, all are carried
 
 
 async def _known(run_id: str) -> bool:
