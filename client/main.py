@@ -40,6 +40,7 @@ COMMANDS = {
     "replay": ("replaying", "Play cases of authored turns and report each mismatch."),
     "completion": ("completing", "Print a shell's completion script."),
 }
+    "search-attributes": ("serving", "Register the search attributes of shifts with a server."),
 """Each command, the module of client.commands that holds it, and its one-line help."""
 
 BAD = 2
@@ -62,7 +63,7 @@ class LazyGroup(click.Group):
         if name not in COMMANDS:
             return None
         module = importlib.import_module(f"client.commands.{COMMANDS[name][0]}")
-        command: click.Command = getattr(module, f"{name}_command")
+        command: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
         command.short_help = COMMANDS[name][1]
         return command
 

@@ -92,7 +92,7 @@ def carried_over() -> TypedSearchAttributes | None:
     """What continue-as-new hands to the next run: all that are not ours, since one that was taken away meanwhile would
     keep the server from taking the task; the next run sets ours anew. None: all that there are."""
     found = workflow.info().typed_search_attributes
-    if STATUS not in found:
+    if found.get(STATUS) is None:
         return None
     others = [pair for pair in found if pair.key.name not in (*attributes.TYPES, CHANGES.name)]
     return TypedSearchAttributes([*others, SearchAttributePair(CHANGES, [ATTRIBUTES])])  # with none, all are carried

@@ -5,11 +5,21 @@ from client.errors import ClientError
 from client.inert import inert
 from client.local import WorkerFailed
 from longshift.contracts import InputRefused
+from worker.attributes import AttributesRefused
 from worker.connection import NoServer
 from worker.dev_server import ServerFailed
 from worker.problems import SettingsRefused
 
-KNOWN = (CasesRefused, ClientError, InputRefused, NoServer, ServerFailed, SettingsRefused, WorkerFailed)
+KNOWN = (
+    AttributesRefused,
+    CasesRefused,
+    ClientError,
+    InputRefused,
+    NoServer,
+    ServerFailed,
+    SettingsRefused,
+    WorkerFailed,
+)
 """Errors whose text is written for people, with the remedy."""
 
 

@@ -8,9 +8,11 @@ from platformdirs import user_state_path
 
 from client import show
 from client.commands.given import BadInput
-from client.commands.session import json_option, until_told
+from client.commands.session import Session, json_option, until_told
 from client.local import KeptWorker, environment, keep_server
+from longshift.attributes import TYPES
 from worker import process
+from worker.attributes import register
 from worker.dev_server import DevServer
 from worker.settings import Settings, load_settings
 
@@ -56,6 +58,29 @@ def worker_command(config: Path | None) -> int:
       TEMPORAL_ADDRESS=temporal.example.com:7233 longshift worker
     """
     return process.main(config)
+
+
+@click.command("search-attributes")
+@json_option
+@click.pass_obj
+def search_attributes_command(config: Path | None, as_json: bool) -> None:
+    """Register the search attributes of shifts with a server; `longshift up` has them already.
+
+    By them the Temporal UI and `temporal workflow list` find shifts and tell how they stand, such as
+    LongshiftStatus = 'WAITING'. Shifts work as well without. Harmless when repeated.
+
+    \b
+    Examples:
+      longshift search-attributes
+      TEMPORAL_ADDRESS=temporal.example.com:7233 longshift search-attributes
+    """
+    with Session(config) as session:
+        new = session.do(register(session.client))
+    if as_json:
+        show.document({"registered": sorted(new), "attributes": dict(TYPES)})
+        return
+    for name, kind in TYPES.items():
+        show.line(f"{name:20}{kind:9}{'registered now' if name in new else 'was there'}")
 
 
 async def _serve(config: Path | None, settings: Settings, port: int, ui_port: int, as_json: bool) -> None:

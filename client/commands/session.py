@@ -50,8 +50,8 @@ class Session:
         self._runner = asyncio.Runner()
 
     def __enter__(self) -> Self:
-        client = self.do(connect(self.settings))
-        self.shifts = Shifts(client, self.settings.task_queue, self.settings.journal.url)
+        self.client = self.do(connect(self.settings))
+        self.shifts = Shifts(self.client, self.settings.task_queue, self.settings.journal.url)
         return self
 
     def __exit__(
