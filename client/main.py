@@ -38,9 +38,9 @@ COMMANDS = {
     "funds": ("funds", "List, set and raise the budgets that many shifts draw on."),
     "doctor": ("diagnosing", "Check all that shifts need, with the remedy of what is wrong."),
     "replay": ("replaying", "Play cases of authored turns and report each mismatch."),
+    "search-attributes": ("serving", "Register the search attributes of shifts with a server."),
     "completion": ("completing", "Print a shell's completion script."),
 }
-    "search-attributes": ("serving", "Register the search attributes of shifts with a server."),
 """Each command, the module of client.commands that holds it, and its one-line help."""
 
 BAD = 2
