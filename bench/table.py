@@ -157,14 +157,16 @@ def _crowds(crowds: Sequence[Crowd]) -> Iterator[str]:
 
 def _resumes(resumes: Sequence[Resume]) -> Iterator[str]:
     yield from _title("A worker killed half-way, and another one started at once")
-    yield from _head("", "seconds from its start to its first step (least to most)", "heartbeat time-out, s")
+    first, allowed = "seconds from its start to its first step (least to most)", "heartbeat time-out, s"
+    yield from _head("", first, allowed, "at most past it, s, goal 1.5")
     for subject in dict.fromkeys(resume.subject for resume in resumes):
         own = [resume for resume in resumes if resume.subject == subject]
         seconds = [resume.seconds for resume in own]
         spread = f"{_median(seconds, 1)} ({min(seconds):.1f} to {max(seconds):.1f})"
         heartbeats = {resume.heartbeat for resume in own} - {None}
         told = " or ".join(f"{seconds:g}" for seconds in sorted(filter(None, heartbeats))) or "none"
-        yield _line(_told(subject), spread, told)
+        past = f"{max(r.seconds - r.heartbeat for r in own if r.heartbeat):.1f}" if heartbeats else "-"
+        yield _line(_told(subject), spread, told, past)
 
 
 def _paused(paused: Paused) -> Iterator[str]:

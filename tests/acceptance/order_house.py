@@ -29,10 +29,13 @@ from longshift.questions import Question
 from longshift.status import Status
 from tests.acceptance.kill_points import SUPPLIERS, point_of
 from tests.acceptance.shift_house import PATIENCE, House, Outside
+from tests.audits import differences
 from worker.child import Child
 from worker.dev_server import DevServer
 from worker.plugin import longshift_plugin
 
+EFFECT = "place_order"
+"""The tool that each run orders with."""
 ARGUMENTS = {"sku": "SKU-VANILLA", "quantity": 6}
 """What each run orders, once."""
 FIRST_TASK_DONE = 4
@@ -193,11 +196,12 @@ class OrderHouse(House):
     async def question(self, run_id: str) -> Question | None:
         """Wait until the run asks a person, or has ended: then None."""
         async with asyncio.timeout(PATIENCE):
-            while (await self.handle(run_id).describe()).status is WorkflowExecutionStatus.RUNNING:
-                with contextlib.suppress(RPCError):  # no worker answers yet
-                    view: StateView = await self.handle(run_id).query(contracts.STATE, result_type=StateView)
-                    if view.status == "WAITING" and view.question is not None:
-                        return view.question
+            while (described := await self.handle(run_id).describe()).status is WorkflowExecutionStatus.RUNNING:
+                if (await described.memo()).get("status") == "WAITING":
+                    with contextlib.suppress(RPCError):  # no worker answers yet
+                        view: StateView = await self.handle(run_id).query(contracts.STATE, result_type=StateView)
+                        if view.status == "WAITING" and view.question is not None:
+                            return view.question
                 await asyncio.sleep(LOOK_SECONDS)
         return None
 
@@ -250,11 +254,15 @@ class OrderHouse(House):
                     result = await shifts.result(run_id)
                 messages = [stored.message for stored in await journal.messages(run_id)]
                 orders = self.book.orders(run_id)
-                problem = _untrue([m.content for m in messages if isinstance(m, ToolMessage)], orders)
+                observed = [m.content for m in messages if isinstance(m, ToolMessage) and m.name == EFFECT]
+                problem = _untrue(observed, orders)
                 if result.status is not Status.COMPLETED:
                     problem = f"ended with {result.status}: {result.detail}"
                 if await journal.verify_chain(run_id) is not None or not validate_episode(messages).complete:
                     problem = "its transcript is broken"
+                differing = await differences(self.client, journal, run_id)
+                if differing:
+                    problem = f"its audit: {differing[0]}"
                 found.append(Verdict(run_id, len(orders), self.book.requests.count(run_id), problem))
         return found
 
@@ -290,15 +298,15 @@ def _serving(supplier: Supplier) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def order_house(folder: Path) -> AsyncIterator[OrderHouse]:
-    """A server, a supplier, and room for workers, for as long as the body runs."""
+async def order_house(folder: Path, book_of: type[HeldBook] = HeldBook) -> AsyncIterator[OrderHouse]:
+    """A server, a supplier with a book of this kind, and room for workers, for as long as the body runs."""
     loop = asyncio.get_running_loop()
     async with DevServer(folder / "server", ui=False) as server, Outside().open() as outside:
 
         def gate(run_id: str) -> None:
             asyncio.run_coroutine_threadsafe(outside.stop_at(run_id), loop).result()
 
-        book = HeldBook(gate)
+        book = book_of(gate)
         with Supplier(book) as supplier, _serving(supplier):
             house = OrderHouse(folder, server, outside, supplier, book)
             await house.connect()
