@@ -26,6 +26,8 @@ COMMANDS = {
     "watch": ("looking", "Follow a shift live, its budgets as bars."),
     "result": ("looking", "Print how a shift ended."),
     "transcript": ("looking", "Print the messages of a shift, or one tool call whole."),
+    "audit": ("auditing", "Check a shift's journal and history against each other."),
+    "journal": ("auditing", "Make a shift's rows in the journal from its history."),
     "approvals": ("answering", "List what shifts ask a person."),
     "approve": ("answering", "Let the effect be made that a shift asks about."),
     "deny": ("answering", "Do not let it be made."),

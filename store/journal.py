@@ -12,12 +12,13 @@ from longshift.memory import Memory
 from longshift.messages import AssistantMessage, Message, ToolCall
 from longshift.tools import Kind
 from longshift.turns import ModelFailure, Turn
-from store import calls, funds, ledger, memory, runs, tool_calls, transcripts
+from store import calls, funds, ledger, memory, rebuilding, runs, tool_calls, transcripts
 from store.calls import Answered, Failed, Found, Fresh, Lost
 from store.engine import Database, open_database
 from store.funds import Draw
 from store.ledger import Begun, Fenced, Standing
 from store.migrations import upgrade
+from store.rebuilding import RunRows
 from store.tables import DecisionRow, ModelCallRow, RunRow, ToolCallRow
 from store.tool_calls import Observed
 from store.transcripts import Difference, StoredMessage, TranscriptCache
@@ -256,3 +257,13 @@ class Journal:
     async def verify_chain(self, run_id: str) -> Difference | None:
         """Recompute every link of a run from its bodies. Returns the first row that differs, None if all is well."""
         return await self._database.read(lambda c: transcripts.verify_chain(c, run_id))
+
+    async def rows(self, run_id: str) -> RunRows:
+        """All rows of a run, by table and column, as they stand; funds are no run's own."""
+        return await self._database.read(lambda c: rebuilding.read_rows(c, run_id))
+
+    async def replace_rows(self, run_id: str, rows: RunRows, expected: RunRows) -> bool:
+        """Let a run have these rows and no others, where it has the `expected` ones now. Returns whether it had."""
+        self._transcripts.drop(run_id)
+        self._specs.pop(run_id, None)
+        return await self._database.write(lambda c: rebuilding.replace_rows(c, run_id, rows, expected))

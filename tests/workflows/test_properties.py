@@ -34,6 +34,7 @@ from longshift.questions import Question
 from longshift.tools import ToolTransient
 from longshift.turns import Usage
 from store.journal import Journal
+from tests.audits import differences
 from tests.workflows.effect_scripts import APPROVED, EDGES, IDEMPOTENT, LIMIT, Action, Script, Step, expected, scripts
 from tests.workflows.raw_runs import Handle, ended, started
 from tests.workflows.running import HEARTBEAT_SECONDS, working
@@ -260,6 +261,7 @@ async def check(place: Place, live: Live) -> None:
     assert (report.problem, report.unanswered, len(messages)) == (None, end.unrun_calls, end.messages)
     told = [(message.call_id, kind_of(message.content)) for message in messages if isinstance(message, ToolMessage)]
     assert told == must.observed
+    assert await differences(place.client, place.journal, live.run_id) == []
 
     assert {call_id: len(operations) for call_id, operations in live.operations.items()} == must.runs
     for call_id, operations in live.operations.items():
