@@ -47,6 +47,9 @@ LOADED = 0.9
 SUPPLIER_SECONDS = 0.2
 """Before the supplier enters an order in its book, and again before it answers."""
 GAUGE_SECONDS = 1.0
+"""Between two looks at a worker, or at what is left."""
+STILL_SECONDS = 10.0
+"""Without an end of a shift, after which those that are left are asked what they wait for."""
 LEAST_LOOKS = 8
 """For there to be one in each quarter of a life."""
 LEAST_LIFE = 60.0
@@ -147,6 +150,7 @@ class _Soak:
                 load.create_task(self._start_shifts())
                 load.create_task(self._kill())
             self._tell(f"{found.kills} kills are over; {await self._open()} shifts have not ended")
+            await self._drained()
             asked = await house.questions(self._runs)
             await house.answer(asked)
             found.unknown = len(asked)
@@ -216,6 +220,14 @@ class _Soak:
     async def _open(self) -> int:
         """Shifts that have not ended, as the server lists them."""
         return (await self._house.client.count_workflows("ExecutionStatus = 'Running'")).count
+
+    async def _drained(self) -> None:
+        """Wait until no shift has ended for a while: those that are left wait for a person, or for ever."""
+        least, since = await self._open(), time.monotonic()
+        while least and time.monotonic() - since < STILL_SECONDS:
+            await asyncio.sleep(GAUGE_SECONDS)
+            if (left := await self._open()) < least:
+                least, since = left, time.monotonic()
 
     async def _judge(self, verdicts: Sequence[Verdict]) -> None:
         """Hold what became of all against what should have."""

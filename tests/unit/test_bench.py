@@ -124,7 +124,7 @@ def test_the_table_is_the_same_of_figures_read_again() -> None:
     ours = next(line for line in lines if line.startswith("| Longshift |"))
     assert ours.startswith("| Longshift | 300.0 | 1.20 | 150.0 | 1.20 | 3,000 | 1.00 | 12.5 |")
     assert "| Longshift | 2 | 50 | 50 | 10.0 | 100 | 9.0 | 0 |" in lines
-    assert "| Longshift | 12.5 (12.5 to 12.5) | 10 |" in lines
+    assert "| Longshift | 12.5 (12.5 to 12.5) | 10 | 2.5 |" in lines
 
 
 def test_figures_are_written_between_their_marks_and_replace_those_before() -> None:
