@@ -7,6 +7,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
+from client.shifts import Shifts
 from longshift import contracts, validate_episode
 from longshift.contracts import StateView
 from longshift.messages import ToolCall
@@ -164,6 +165,38 @@ async def test_of_hundreds_of_signals_across_the_seams_none_is_lost(
     assert (end.status, end.notes) == (Status.COMPLETED, ())
     assert len(await chain(rolling, queue)) > 1
     assert (await decisions(journal_url, queue)).count("unknown_signal") == 25 * len(numbers)
+
+
+@pytest.mark.slow
+async def test_of_hundreds_of_updates_across_the_seams_none_is_lost_and_none_counts_twice(
+    rolling_shifts: Shifts, rolling: Client, queue: str, journal_url: str
+) -> None:
+    numbers = range(1, STEPS + 2)
+    texts = [[f"{number}.{one}" for one in range(12)] for number in numbers]
+    model = Script(*echoes(), "Done.", held=numbers)
+    room = asyncio.Semaphore(10)  # a server takes ten updates of a run at once, and has the others wait long
+
+    async def tell(text: str) -> None:
+        async with room:
+            await rolling_shifts.tell(queue, text, request_id=text)
+
+    async with shop_open(rolling, queue, journal_url, PARROT, model):
+        handle = await started(rolling, queue, given(**ROOM))
+        for number, group in zip(numbers, texts, strict=True):
+            await model.asked(number)
+            told = [asyncio.create_task(tell(text)) for text in group for _ in range(2)]
+            await told[0]
+            if number <= STEPS:
+                model.let_go(number)  # the others race with the steps that follow, and with the seam
+            await asyncio.gather(*told)
+        model.let_go(STEPS + 1)
+        end = await ended(handle)
+    assert (end.status, end.notes) == (Status.COMPLETED, ())
+    assert len(await chain(rolling, queue)) > 2
+    journal = await Journal.open(journal_url)
+    users = [stored.message.content for stored in await journal.messages(queue) if stored.role == "user"]
+    await journal.close()
+    assert sorted(users[1:]) == sorted(text for group in texts for text in group)
 
 
 async def test_a_stop_that_comes_between_the_parts_stops_the_next(
