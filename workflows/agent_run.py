@@ -32,7 +32,7 @@ from longshift.messages import ToolMessage
 from longshift.state import Answer, Carried, RunState, Stop
 from longshift.status import Status
 from longshift.turns import ModelFailure
-from workflows import calls, details
+from workflows import calls, details, summaries
 from workflows.attributes import carried_over
 from workflows.effect_runs import EffectRuns, Outcome
 from workflows.model_runs import ModelRuns
@@ -234,6 +234,8 @@ class AgentRun(EffectRuns, ModelRuns):
         if isinstance(outcome, End):
             return outcome
         self._observed.add(item.call.id)
+        message = outcome if isinstance(outcome, ToolMessage) else outcome.observation.message
+        self._since.append(summaries.outcome(item.call.name, message.content))
         if isinstance(outcome, ToolMessage):
             state.append_message(outcome)
             return End(Status.TOOL_FATAL, f"{item.call.name[:80]} is not a tool of this agent") if item.fatal else None

@@ -10,7 +10,7 @@ from temporalio import activity, workflow
 from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityCancellationType, ActivityHandle
 
-from longshift import contracts, jsontext
+from longshift import contracts
 from longshift.batches import Planned
 from longshift.contracts import (
     CalledModel,
@@ -27,6 +27,7 @@ from longshift.contracts import (
     SettleEffect,
 )
 from longshift.state import MAX_DURATION
+from workflows import summaries
 
 ONCE = RetryPolicy(maximum_attempts=1)
 """For what must be admitted or judged before it is tried again."""
@@ -63,8 +64,6 @@ CHECK_SECONDS = 2.0
 """Seconds for the server to say which search attributes it knows; the workflow task at hand waits for it."""
 CLOCK_MARGIN = 0.002
 """Seconds added to every time-out: Temporal counts in whole milliseconds, and takes none of zero."""
-SUMMARY_CHARACTERS = 120
-"""Characters of an activity's summary; the UI shows about so many."""
 
 
 @activity.defn(name=contracts.OPEN_RUN)
@@ -114,11 +113,13 @@ def start_open_run(request: OpenRun) -> ActivityHandle[OpenedRun]:
         heartbeat_timeout=timedelta(seconds=OPEN_HEARTBEAT_SECONDS),
         retry_policy=RECORDING,
         cancellation_type=ActivityCancellationType.TRY_CANCEL,
-        summary=f"open the run of agent {_cut(request.given.agent)}",
+        summary=summaries.opening(request),
     )
 
 
-def start_call_model(request: CallModel, spec: RunSpec, seconds: float, dispatch: int) -> ActivityHandle[CalledModel]:
+def start_call_model(
+    request: CallModel, spec: RunSpec, seconds: float, dispatch: int, summary: str
+) -> ActivityHandle[CalledModel]:
     """Start `call_model`. The deadline is not among its time-outs: it may be moved while the call is out.
 
     Args:
@@ -135,14 +136,8 @@ def start_call_model(request: CallModel, spec: RunSpec, seconds: float, dispatch
         heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
         retry_policy=ONCE,
         cancellation_type=ActivityCancellationType.TRY_CANCEL,
-        summary=f"model call {request.number}{_purpose(request)}{', again' if dispatch else ''}",
+        summary=summary,
     )
-
-
-def _purpose(request: CallModel) -> str:
-    if request.asks_for_summary:
-        return ", summary"
-    return "" if request.tools else ", wrap-up"
 
 
 def start_run_tool(request: RunTool, planned: Planned, spec: RunSpec, seconds: float) -> ActivityHandle[RanTool]:
@@ -166,7 +161,7 @@ def start_run_tool(request: RunTool, planned: Planned, spec: RunSpec, seconds: f
         cancellation_type=(
             ActivityCancellationType.WAIT_CANCELLATION_COMPLETED if effect else ActivityCancellationType.TRY_CANCEL
         ),
-        summary=_cut(f"{'effect ' if effect else ''}{request.call.name} {jsontext.canonical(request.call.arguments)}"),
+        summary=summaries.tool_call(request, effect=effect),
     )
 
 
@@ -190,7 +185,7 @@ def start_settle_effect(
         heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
         retry_policy=RECORDING,
         cancellation_type=ActivityCancellationType.TRY_CANCEL,
-        summary=_cut(f"{what} effect {call.call.name}: {'what came of it?' if what == 'settle' else 'a person knows'}"),
+        summary=summaries.settling(request),
     )
 
 
@@ -205,7 +200,7 @@ def start_close_run(request: CloseRun, spec: RunSpec) -> ActivityHandle[None]:
         heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
         retry_policy=RECORDING,
         cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-        summary=f"end: {request.result.status}",
+        summary=summaries.closing(request.result),
     )
 
 
@@ -225,7 +220,3 @@ async def check_attributes_now(request: CheckAttributes) -> CheckedAttributes:
 def _duration(seconds: float) -> timedelta:
     """A time-out that does not fire before the workflow's clock has passed the deadline it stands for."""
     return timedelta(seconds=min(max(seconds, 0.0), MAX_DURATION) + CLOCK_MARGIN)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= SUMMARY_CHARACTERS else text[: SUMMARY_CHARACTERS - 3] + "..."

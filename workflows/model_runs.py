@@ -9,7 +9,7 @@ from longshift.contracts import CallModel, RunSpec
 from longshift.memory import Memory
 from longshift.status import Status
 from longshift.turns import ModelFailure, Turn
-from workflows import calls
+from workflows import calls, summaries
 from workflows.waiting import Waiting
 
 NUMBERED_ONCE = "numbered-once"
@@ -45,11 +45,13 @@ class ModelRuns(Waiting):
         dispatch, lost, away = 0, 0, 0
         while True:
             began = self._now()
-            handle = calls.start_call_model(request, spec, allowance.seconds, dispatch)
+            told = summaries.model_call(request, self._since, state.output_tokens, dispatch)
+            handle = calls.start_call_model(request, spec, allowance.seconds, dispatch, told)
             await self._done_or_given_up(handle)
             try:
                 called = await handle
                 turn = called.turn
+                self._since.clear()
                 state.journaled(len(request.entries), len(request.decisions))
                 state.recalled = called.recalled or Memory()
                 state.refused = called.refused
@@ -81,6 +83,7 @@ class ModelRuns(Waiting):
         """Count a failed call, and wait before the next attempt, which is admitted like any other call."""
         state = self._state
         state.settle_failure(failure, estimate, allowed)
+        self._since.append(f"#{number} failed ({failure.kind})")
         state.decide(self._now(), "model_failed", number=number, failure=failure.kind, message=failure.message)
         verdict = judgement.after_failure(state, failure, self._now())
         if isinstance(verdict, End):

@@ -12,7 +12,7 @@ from temporalio.exceptions import ActivityError, TimeoutError, TimeoutType
 
 from longshift import admission, contracts, judgement
 from longshift.admission import End, Hold
-from longshift.state import MAX_DURATION
+from longshift.state import MAX_DURATION, RunState
 from longshift.turns import ModelFailure
 from workflows import calls, details
 from workflows.attributes import Attributes
@@ -38,6 +38,11 @@ class Waiting(Attributes):
 
     _memo: Mapping[str, Any] = MappingProxyType({})
     """The memo as it was last published."""
+
+    def __init__(self, state: RunState) -> None:
+        super().__init__(state)
+        self._since: list[str] = []
+        """What came of the calls since the latest reply, in words."""
 
     async def _admitted(
         self,
