@@ -65,6 +65,11 @@ class _Projecting:
         self.links: dict[int, str | None] = {0: GENESIS}
         self.observations: dict[tuple[int, int], Recorded] = {}
         self.turns: dict[int, Turn] = {}
+        self.runs = [part.run for part in history.parts]
+        self.attempts: dict[int, dict[str, None]] = {}
+        for step in (step for part in history.parts for step in part.steps):
+            if isinstance(step.request, CallModel):
+                self.attempts.setdefault(step.request.number, {})[step.id] = None
         for number, step in ((number, step) for number, steps in self.steps.calls.items() for step in steps):
             if step.turn is not None:
                 self.turns[number] = step.turn
@@ -102,7 +107,8 @@ class _Projecting:
 
     def _walked_before(self, step: Step) -> bool:
         """Whether another way asked for the very same: the journal then has it done already and enters nothing more."""
-        others = [one for part in self.history.parts if part not in self.parts for one in part.steps]
+        own = {part.run for part in self.parts}
+        others = [one for part in self.history.parts if part.run not in own for one in part.steps]
         copied = {(one.number, one.at) for part in self.parts for one in part.steps}
         return any(_is_twin(one.request, step.request) for one in others if (one.number, one.at) not in copied)
 
@@ -210,12 +216,10 @@ class _Projecting:
 
     def _sender(self, number: int) -> Column:
         """Who sent it: an attempt that the history knows of."""
-        of = [(part.run, step.id) for part in self.history.parts for step in _calls(part, number)]
-        runs = dict.fromkeys(part.run for part in self.history.parts)
-        names = [f"{run}/{name}" for run in runs for name in dict.fromkeys(name for _, name in of)]
+        names = [f"{run}/{name}" for run in self.runs for name in self.attempts[number]]
         if self.history.missing:
-            return free(names[-1], str, "an attempt")
-        return among(names, f"{of[0][0]}/{of[0][1]}" if of else "")
+            return free(names[0], str, "an attempt")
+        return among(names, names[0])
 
     def _answered(self, turn: Turn) -> dict[str, Column]:
         return {
@@ -318,10 +322,6 @@ def _is_twin(one: object, other: object) -> bool:
 
 def _ends(head: Head) -> dict[str, Column]:
     return {"length": fixed(head.length), "digest": fixed(head.digest)}
-
-
-def _calls(part: Part, number: int) -> list[Any]:
-    return [step for step in part.steps if isinstance(step.request, CallModel) and step.request.number == number]
 
 
 def _body(recorded: Recorded) -> Column:

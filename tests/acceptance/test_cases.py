@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from client.cases import CasesRefused, read_cases
-from client.replay import Outcome, play, play_command
+from client.replay import Outcome, Play, Stage, play, play_command
 from longshift import validate_episode
+from longshift.audit.checks import Check
 from longshift.status import Status
+from tests.audits import differences
 from worker.agents import load_agents
 from worker.settings import Settings, load_settings
 
@@ -28,11 +30,26 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 
 @pytest.fixture(scope="module")
-def outcomes(settings: Settings) -> Mapping[str, Outcome]:
-    """All cases, played once, side by side."""
+def audits() -> dict[str, list[Check]]:
+    """What differs by the audit of each case's run, once it was played."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def outcomes(settings: Settings, audits: dict[str, list[Check]]) -> Mapping[str, Outcome]:
+    """All cases, played once, side by side, each run audited in the end."""
     agents = load_agents(settings)
     played: list[Outcome] = []
-    asyncio.run(play(read_cases([CASES], agents), agents, played.append))
+    run = Play.run
+
+    async def audited(one: Play, stage: Stage) -> Outcome:
+        outcome = await run(one, stage)
+        audits[one.case.name] = await differences(stage.client, stage.journal, one.run_id)
+        return outcome
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Play, "run", audited)
+        asyncio.run(play(read_cases([CASES], agents), agents, played.append))
     return {outcome.case.name: outcome for outcome in played}
 
 
@@ -54,6 +71,12 @@ def test_the_transcript_is_a_valid_episode_and_complete_only_when_completed(
     if outcome.result.status is Status.COMPLETED:
         assert report.complete
         assert outcome.transcript[-1].content == outcome.result.answer
+
+
+@pytest.mark.usefixtures("outcomes")
+@pytest.mark.parametrize("name", NAMES)
+def test_the_audit_of_a_case_finds_no_difference(audits: Mapping[str, list[Check]], name: str) -> None:
+    assert audits[name] == []
 
 
 def copied(folder: Path, name: str, /, expect: Mapping[str, Any], **changes: Any) -> Path:
