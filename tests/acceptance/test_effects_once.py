@@ -37,24 +37,24 @@ def never(run_id: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("interrupted", "asks"),
+    ("interrupted", "runs", "asks"),
     [
-        (kill_rounds.worker_killed, only_the_supplier_knows),
-        (kill_rounds.worker_suspended, only_the_supplier_knows),
-        (kill_rounds.worker_ended_in_grace, never),
-        (kill_rounds.worker_ended_past_grace, always),
-        (kill_rounds.server_killed, the_supplier_lost_it),
-        (kill_rounds.all_killed_while_a_person_is_asked, always),
-        (kill_rounds.run_reset, never),
-        (kill_rounds.effect_paused, never),
+        (kill_rounds.worker_killed, 1, only_the_supplier_knows),
+        (kill_rounds.worker_suspended, 2, only_the_supplier_knows),  # one answered before it comes back, one after
+        (kill_rounds.worker_ended_in_grace, 2, never),
+        (kill_rounds.worker_ended_past_grace, 2, always),
+        (kill_rounds.server_killed, 1, the_supplier_lost_it),
+        (kill_rounds.all_killed_while_a_person_is_asked, 2, always),
+        (kill_rounds.run_reset, 2, never),
+        (kill_rounds.effect_paused, 2, never),
     ],
-    ids=lambda given: given.__name__,
+    ids=lambda given: getattr(given, "__name__", str(given)),
 )
 async def test_no_order_is_placed_twice_and_every_run_tells_the_truth_or_asks_a_person(
-    tmp_path: Path, interrupted: Round, asks: Callable[[str], bool]
+    tmp_path: Path, interrupted: Round, runs: int, asks: Callable[[str], bool]
 ) -> None:
     async with order_house(tmp_path) as house:
-        outcomes = await interrupted(house, range(2))
+        outcomes = await interrupted(house, range(runs))
 
     assert [outcome.verdict for outcome in outcomes if outcome.verdict.problem] == []
     assert max(outcome.verdict.orders for outcome in outcomes) == 1
