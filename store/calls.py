@@ -20,6 +20,7 @@ from store import funds
 from store.confirming import Confirmed, append, confirm, decide, lock_run, rewrite
 from store.funds import Draw
 from store.memory import remember
+from store.prepared import Prepared
 from store.tables import MODEL_CALLS, RUNS
 
 
@@ -52,16 +53,16 @@ class Lost:
 Found = Fresh | Answered | Lost | Failed
 """What `begin_model_call` finds."""
 
-_CALLS_FROM = (
+_CALLS_FROM = Prepared(
     select(MODEL_CALLS)
     .where(MODEL_CALLS.c.run_id == bindparam("run"), MODEL_CALLS.c.number >= bindparam("from_number"))
     .order_by(MODEL_CALLS.c.number)
     .limit(2)
 )
-_SEND = insert(MODEL_CALLS)
+_SEND = Prepared(insert(MODEL_CALLS))
 _OPEN = {"closed_at": None, "status": None, "detail": None, "result": None}
-_MOVE = update(RUNS).where(RUNS.c.run_id == bindparam("run"))
-_SETTLE_SENT = (
+_MOVE = Prepared(update(RUNS).where(RUNS.c.run_id == bindparam("run")))
+_SETTLE_SENT = Prepared(
     update(MODEL_CALLS)
     .where(
         MODEL_CALLS.c.run_id == bindparam("run"),
@@ -72,7 +73,7 @@ _SETTLE_SENT = (
     )
     .returning(MODEL_CALLS.c.fund, MODEL_CALLS.c.reserved)
 )
-_RELEASE = (
+_RELEASE = Prepared(
     update(MODEL_CALLS)
     .where(MODEL_CALLS.c.run_id == bindparam("run"), MODEL_CALLS.c.number == bindparam("call"))
     .values(reserved=0)
@@ -90,7 +91,7 @@ def begin_model_call(
     Raises FundRefused, on which the transaction is rolled back: the call was never admitted.
     """
     run = lock_run(connection, request.run_id)
-    standing = connection.execute(_CALLS_FROM, {"run": run.run_id, "from_number": request.number}).all()
+    standing = _CALLS_FROM.rows(connection, {"run": run.run_id, "from_number": request.number})
     own = standing[0] if standing and standing[0].number == request.number else None
     if own is not None and _is_the_same(request, own):
         if own.state == "sent" and own.sender == sender:
@@ -103,17 +104,17 @@ def begin_model_call(
         # late starts nothing that was given up. (A reset run is told the same, and goes the way it went.)
         failure = _lost(request, "was given up before a worker entered it")
         decide(connection, run.run_id, request.decisions)
-        connection.execute(_SEND, _row(request, sender, now) | _failed(failure, now))
+        _SEND.rows(connection, _row(request, sender, now) | _failed(failure, now))
         return Lost(failure), None
     keep = confirmed.parting or request.head
     if own is not None or run.head.length > keep.length:
         run = rewrite(connection, run, keep, request.number, now)
     append(connection, run, confirmed.rows)
-    connection.execute(_MOVE, {"run": run.run_id, "length": request.head.length, "digest": request.head.digest} | _OPEN)
+    _MOVE.rows(connection, {"run": run.run_id, "length": request.head.length, "digest": request.head.digest} | _OPEN)
     decide(connection, run.run_id, request.decisions)
     remember(connection, request)
     paid_by = {"fund": draw.fund, "reserved": draw.amount} if draw else {}
-    connection.execute(_SEND, _row(request, sender, now) | paid_by)
+    _SEND.rows(connection, _row(request, sender, now) | paid_by)
     if draw:
         funds.reserve(connection, draw)  # at the very end, since other runs wait for the fund's row until the commit
     return Fresh(), confirmed
@@ -137,7 +138,7 @@ def settle_model_call(
     if _settle_sent(connection, request, values, turn.cost):
         return True
     # It stands already where the connection was lost with the commit, and the transaction is repeated.
-    standing = connection.execute(_CALLS_FROM, {"run": request.run_id, "from_number": request.number}).first()
+    standing = _CALLS_FROM.row(connection, {"run": request.run_id, "from_number": request.number})
     return standing is not None and standing.number == request.number and standing.body == values["body"]
 
 
@@ -192,6 +193,8 @@ def _row(request: CallModel, sender: str, now: float) -> dict[str, Any]:
         "state": "sent",
         "sender": sender,
         "started_at": now,
+        "fund": None,
+        "reserved": 0,
     }
 
 
@@ -218,11 +221,11 @@ def _settle_sent(
     """Enter an outcome, and settle with the fund where the cost is known; else it goes on holding what it holds."""
     where = {"run": request.run_id, "call": request.number}
     same = {"context": request.head.digest, "sent": _text(request.excerpt)}
-    row = connection.execute(_SETTLE_SENT, where | same | values).one_or_none()
+    row = _SETTLE_SENT.row(connection, where | same | values)
     if row is None:
         return False
     if row.fund is not None and (cost is not None or never_sent):
         if never_sent:
-            connection.execute(_RELEASE, where)
+            _RELEASE.rows(connection, where)
         funds.settle(connection, row.fund, row.reserved, cost or 0)
     return True

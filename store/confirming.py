@@ -20,43 +20,46 @@ from longshift.messages import AssistantMessage, Weight, text_of
 from store.engine import shown
 from store.errors import JournalMismatch, JournalUnavailable
 from store.memory import forget
+from store.prepared import Prepared
 from store.tables import DECISIONS, MESSAGES, MODEL_CALLS, RUNS, TOOL_CALLS, stored
 
 REWRITTEN = "journal_rewritten"
 """Kind of the decision that says that rows were replaced; its detail names the first message and model call."""
 
-_RUN = (
+_RUN = Prepared(
     select(RUNS.c.length, RUNS.c.digest, RUNS.c.result)
     .where(RUNS.c.run_id == bindparam("run"))
     .with_for_update()  # two workers may write one run at once; SQLite's write lock covers it there
 )
-_LINKS = (
+_LINKS = Prepared(
     select(MESSAGES.c.number, MESSAGES.c.digest)
     .where(MESSAGES.c.run_id == bindparam("run"), MESSAGES.c.number >= bindparam("start"))
     .order_by(MESSAGES.c.number)
 )
 # What is new to a chain is of neighbouring model calls: a range finds it, and is not expanded at each use as an IN is.
 # One statement for turns (which have no position) and observations, since each costs a fifth of a millisecond.
-_BODIES = union_all(
-    select(
-        MODEL_CALLS.c.number.label("model_call"),
-        literal_column("-1").label("position"),
-        literal_column("''").label("call_id"),
-        MODEL_CALLS.c.body,
-    ).where(
-        MODEL_CALLS.c.run_id == bindparam("run"),
-        MODEL_CALLS.c.number.between(bindparam("first"), bindparam("last")),
-        MODEL_CALLS.c.state == "answered",
-    ),
-    select(TOOL_CALLS.c.model_call, TOOL_CALLS.c.position, TOOL_CALLS.c.call_id, TOOL_CALLS.c.body).where(
-        TOOL_CALLS.c.run_id == bindparam("run"),
-        TOOL_CALLS.c.model_call.between(bindparam("first"), bindparam("last")),
-        TOOL_CALLS.c.state == "settled",
-    ),
+_BODIES = Prepared(
+    union_all(
+        select(
+            MODEL_CALLS.c.number.label("model_call"),
+            literal_column("-1").label("position"),
+            literal_column("''").label("call_id"),
+            MODEL_CALLS.c.body,
+        ).where(
+            MODEL_CALLS.c.run_id == bindparam("run"),
+            MODEL_CALLS.c.number.between(bindparam("first"), bindparam("last")),
+            MODEL_CALLS.c.state == "answered",
+        ),
+        select(TOOL_CALLS.c.model_call, TOOL_CALLS.c.position, TOOL_CALLS.c.call_id, TOOL_CALLS.c.body).where(
+            TOOL_CALLS.c.run_id == bindparam("run"),
+            TOOL_CALLS.c.model_call.between(bindparam("first"), bindparam("last")),
+            TOOL_CALLS.c.state == "settled",
+        ),
+    )
 )
 _TURN = -1
 """The position of a turn among the bodies."""
-_APPEND = insert(MESSAGES)
+_APPEND = Prepared(insert(MESSAGES))
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ def lock_run(connection: Connection, run_id: str) -> Run:
 
     Raises JournalUnavailable where this is not the journal that it was opened in.
     """
-    row = connection.execute(_RUN, {"run": run_id}).one_or_none()
+    row = _RUN.row(connection, {"run": run_id})
     if row is None:
         raise not_its_journal(connection, run_id)
     return Run(run_id, Head(length=row.length, digest=row.digest), row.result)
@@ -118,7 +121,7 @@ def confirm(connection: Connection, run: Run, head: Head, entries: Sequence[Entr
     start = head.length - len(entries)
     links = {run.head.length - 1: run.head.digest, -1: GENESIS}
     if run.head.length != start:
-        links |= {row.number: row.digest for row in connection.execute(_LINKS, {"run": run.run_id, "start": start - 1})}
+        links |= {row.number: row.digest for row in _LINKS.rows(connection, {"run": run.run_id, "start": start - 1})}
     if start < 0 or start - 1 not in links:
         raise JournalMismatch(
             f"run {run.run_id!r}: the journal has {run.head.length} messages, the workflow goes on after {start}; "
@@ -151,7 +154,7 @@ def append(connection: Connection, run: Run, rows: Sequence[Mapping[str, Any]]) 
     """Write those of `rows` that do not stand yet."""
     missing = [row for row in rows if row["number"] >= run.head.length]
     if missing:
-        connection.execute(_APPEND, missing)
+        _APPEND.each(connection, missing)
 
 
 def rewrite(connection: Connection, run: Run, keep: Head, model_call: int, now: float) -> Run:
@@ -247,7 +250,7 @@ def _bodies(
         return {}, {}
     turns: dict[int, str] = {}
     found: dict[tuple[int, int], dict[str, str]] = {place: {} for place in wanted}
-    for row in connection.execute(_BODIES, {"run": run_id, "first": min(numbers), "last": max(numbers)}):
+    for row in _BODIES.rows(connection, {"run": run_id, "first": min(numbers), "last": max(numbers)}):
         if row.position == _TURN:
             turns[row.model_call] = row.body
         elif (row.model_call, row.position) in wanted:

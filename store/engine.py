@@ -167,7 +167,7 @@ class _Sqlite(Database):
 
     async def close(self) -> None:
         for lane in (self._writer, self._reader):
-            await asyncio.get_running_loop().run_in_executor(lane.thread, lane.engine.dispose)
+            await asyncio.get_running_loop().run_in_executor(lane.thread, lane.leave)
             lane.thread.shutdown(wait=False)
 
     async def _run(self, lane: "_Lane", work: Work[T]) -> T:
@@ -180,11 +180,13 @@ class _Sqlite(Database):
             raise JournalUnavailable(lane.refused)
         self._look(lane)
         try:
-            with lane.engine.begin() as connection:
+            connection = lane.connection()
+            with connection.begin():
                 return work(connection)
-        except DBAPIError as error:
-            if getattr(error.orig, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
-                lane.refused, lane.refused_at = str(self._unavailable(error.orig or error)), time.monotonic()
+        except (DBAPIError, sqlite3.Error) as error:
+            cause = (error.orig or error) if isinstance(error, DBAPIError) else error
+            if getattr(cause, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
+                lane.refused, lane.refused_at = str(self._unavailable(cause)), time.monotonic()
             raise
 
     def _look(self, lane: "_Lane") -> None:
@@ -199,7 +201,7 @@ class _Sqlite(Database):
             ) from None
         there = (found.st_dev, found.st_ino)
         if there != lane.opened:
-            lane.engine.dispose()
+            lane.leave()
             lane.opened = there
 
     def _connect(self) -> sqlite3.Connection:
@@ -252,6 +254,20 @@ class _Lane:
 
     def __post_init__(self, name: str) -> None:
         self.thread = ThreadPoolExecutor(1, name)
+        self._kept: Connection | None = None
+
+    def connection(self) -> Connection:
+        """The connection, opened where it is not; to fetch and give it back each time would cost as two statements."""
+        if self._kept is None:
+            self._kept = self.engine.connect()
+        return self._kept
+
+    def leave(self) -> None:
+        """Close the connection."""
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept.close()
+        self.engine.dispose()
 
 
 def _mark_of(connection: sqlite3.Connection) -> int:
@@ -265,7 +281,8 @@ def _engine(url: URL, begin: str, connect: Callable[[], sqlite3.Connection]) -> 
 
     @event.listens_for(engine, "begin")
     def start(connection: Connection) -> None:
-        connection.exec_driver_sql(begin)
+        assert connection.connection.dbapi_connection is not None
+        connection.connection.dbapi_connection.cursor().execute(begin)  # as store.prepared does
 
     return engine
 

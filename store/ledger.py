@@ -77,7 +77,7 @@ def begin_effect(connection: Connection, request: RunTool, attempt: str, now: fl
     """Enter a dispatch as started. Returns False, and changes nothing, where it must not run."""
     row = tool_row(request, "effect", attempt, now) | {"state": "started"}
     statement = (_BEGIN_AGAIN if again else _BEGIN)[connection.dialect.name]
-    if connection.execute(statement, row).one_or_none() is not None:
+    if statement.row(connection, row) is not None:
         return True
     # This very attempt's own row: the connection was lost with its commit, and the transaction is repeated.
     own = place(request) | {"by": attempt, "under": request.dispatch}

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, select
+from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.sql.dml import ReturningInsert
 
 from longshift.contracts import RunTool
 from longshift.messages import AssistantMessage, ToolCall, ToolMessage, arguments_digest, text_of
 from longshift.tools import Kind
 from store.errors import JournalMismatch, PlaceTaken
+from store.prepared import Prepared
 from store.tables import MODEL_CALLS, TOOL_CALLS, ToolState, stored
 
 
@@ -32,7 +32,7 @@ class Observed:
     """What the tool returned, where the observation's content was cut."""
 
 
-Upsert = Mapping[str, ReturningInsert[Any]]
+Upsert = Mapping[str, Prepared]
 """A statement by its dialect's name: it enters a row, or changes the one that stands, and returns that; or nothing,
 where it changed nothing. Even then, on PostgreSQL, it holds the lock of the row that stands."""
 
@@ -60,15 +60,16 @@ def upsert(*columns: str, states: tuple[ToolState, ...], newer: bool = False) ->
     """Enter a row; or set `columns` of the one that stands, if it is of the same call, in one of `states` and, where
     only `newer` dispatches count, of a lower dispatch."""
 
-    def build(insert: sqlite.Insert | postgresql.Insert) -> ReturningInsert[Any]:
+    def build(insert: sqlite.Insert | postgresql.Insert) -> Prepared:
         new = insert.excluded
         same = (TOOL_CALLS.c.name == new.name, TOOL_CALLS.c.arguments_sha256 == new.arguments_sha256)
         lower = (TOOL_CALLS.c.dispatch < new.dispatch,) if newer else ()
-        return insert.on_conflict_do_update(
+        entered = insert.on_conflict_do_update(
             index_elements=list(TOOL_CALLS.primary_key),
             set_={name: new[name] for name in columns},
-            where=and_(*same, TOOL_CALLS.c.state.in_(states), *lower),
+            where=and_(*same, or_(*(TOOL_CALLS.c.state == state for state in states)), *lower),
         ).returning(*_STANDING)
+        return Prepared(entered)
 
     return {"sqlite": build(sqlite.insert(TOOL_CALLS)), "postgresql": build(postgresql.insert(TOOL_CALLS))}
 
@@ -78,7 +79,7 @@ _TURN = select(MODEL_CALLS.c.body).where(
     MODEL_CALLS.c.number == bindparam("call"),
     MODEL_CALLS.c.state == "answered",
 )
-_TOOL_CALL = select(*_STANDING).where(*AT_PLACE)
+_TOOL_CALL = Prepared(select(*_STANDING).where(*AT_PLACE))
 OUTCOME = ("state", "body", "whole", "fatal", "milliseconds", "settled_at")
 """The columns of an outcome."""
 _SETTLE = upsert(*OUTCOME, states=("started", "unknown"))
@@ -107,7 +108,7 @@ def observation(connection: Connection, run_id: str, model_call: int, position: 
 
 def stored_observation(connection: Connection, request: RunTool) -> Observed | None:
     """What this very call brought, where it is settled."""
-    row = connection.execute(_TOOL_CALL, place(request)).one_or_none()
+    row = _TOOL_CALL.row(connection, place(request))
     return observed_in(row) if row is not None and row.state == "settled" and _is_of(row, request) else None
 
 
@@ -154,10 +155,8 @@ def written(connection: Connection, statement: Upsert, request: RunTool, row: Ma
 
     Raises PlaceTaken where that is of another call.
     """
-    standing = (
-        connection.execute(statement[connection.dialect.name], row).one_or_none()
-        or connection.execute(_TOOL_CALL, place(request)).one()
-    )
+    standing = statement[connection.dialect.name].row(connection, row) or _TOOL_CALL.row(connection, place(request))
+    assert standing is not None, "what is not entered is kept from it by the row that stands"
     if not _is_of(standing, request):
         raise PlaceTaken(
             f"run {request.run_id!r}: the place of call {request.position} of model call {request.model_call} is held "
