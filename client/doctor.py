@@ -98,13 +98,19 @@ async def _server(settings: Settings) -> Sequence[Finding]:
         why = "the server could not be asked"
         asked = [Finding(check, None, "skipped", why) for check in ("search attributes", "worker")]
         return [found("wrong", str(error)), *asked]
-    version = (await client.workflow_service.get_system_info(GetSystemInfoRequest())).server_version
     address = client.service_client.config.target_host
     return [
-        found("ok", f"Temporal {version} at {address}, namespace {client.namespace}"),
+        found("ok", f"answers at {address}, namespace {client.namespace}{await _version(client)}"),
         await _search_attributes(client),
         await _worker(client, settings.task_queue),
     ]
+
+
+async def _version(client: Client) -> str:
+    try:
+        return f", Temporal {(await client.workflow_service.get_system_info(GetSystemInfoRequest())).server_version}"
+    except RPCError:
+        return ""
 
 
 async def _search_attributes(client: Client) -> Finding:
@@ -127,7 +133,10 @@ async def _worker(client: Client, queue: str) -> Finding:
         task_queue=TaskQueue(name=queue),
         task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
     )
-    pollers = (await client.workflow_service.describe_task_queue(request)).pollers
+    try:
+        pollers = (await client.workflow_service.describe_task_queue(request)).pollers
+    except RPCError as error:
+        return found("note", f"the server does not tell who polls the queue {queue} ({error.status.name})")
     if not pollers:
         return found("note", f"none was seen on the queue {queue} in the last minutes; start one: longshift worker")
     return found("ok", f"{len(pollers)} on the queue {queue}: {', '.join(sorted(p.identity for p in pollers))}")

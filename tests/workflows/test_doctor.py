@@ -75,7 +75,7 @@ async def test_what_is_well_is_told_and_nothing_is_paid(
 
     del told["search attributes"]
     assert {name for name, finding in told.items() if finding.state != "ok"} == set()
-    assert told["server"].text.startswith("Temporal 1.")
+    assert ", namespace default, Temporal 1." in told["server"].text
     assert f" on the queue {queue}: " in told["worker"].text
     assert told["journal"].text.endswith(f"journal.db can be written, schema {HEAD}")
     assert told["key keyed"].text == "PLANTED is set"

@@ -1,5 +1,6 @@
 """Spans and metrics of real runs: what they say, how they hang together, and what they never hold."""
 
+import gc
 import json
 import re
 import socket
@@ -15,6 +16,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 from temporalio.client import Client, WorkflowHandle
+from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Interceptor, Replayer, Worker
 
 from activities.run_activities import Activities
@@ -116,9 +118,16 @@ class Bench:
 
     async def run(self, run_id: str, **given: Any) -> tuple[Status, WorkflowHandle[Any, Any]]:
         """A run of the agent to its end: its status, and the workflow."""
-        run_id = await self._shifts.start(RunInput(agent="keeper", task=f"Count. {WORDS}", **given), run_id=run_id)
-        result = await self._shifts.result(run_id)
-        return result.status, self._client.get_workflow_handle(run_id)
+        await self.start(run_id, **given)
+        return await self.result(run_id), self._client.get_workflow_handle(run_id)
+
+    async def start(self, run_id: str, **given: Any) -> None:
+        """Begin a run of the agent."""
+        await self._shifts.start(RunInput(agent="keeper", task=f"Count. {WORDS}", **given), run_id=run_id)
+
+    async def result(self, run_id: str) -> Status:
+        """How it ended."""
+        return (await self._shifts.result(run_id)).status
 
     async def state(self, run_id: str) -> None:
         """Query a run."""
@@ -132,6 +141,7 @@ async def bench(
     journal: Journal,
     endpoint: Endpoint,
     interceptors: Sequence[Interceptor],
+    cached: int = 1000,
 ) -> AsyncIterator[Bench]:
     """The worker, up while the body runs."""
     activities = Activities(journal, {"keeper": KEEPER}, {"scripted": endpoint}, {"scripted": MODEL}, HEARTBEAT_SECONDS)
@@ -141,6 +151,7 @@ async def bench(
         workflows=[AgentRun],
         activities=activities.all(),
         interceptors=interceptors,
+        max_cached_workflows=cached,
         graceful_shutdown_timeout=timedelta(seconds=0),
     )
     async with worker:
@@ -155,7 +166,14 @@ async def connected(client: Client, **options: Any) -> Client:
 
 @asynccontextmanager
 async def traced(
-    client: Client, queue: str, journal_url: str, exported: Exported, model: Script, *, content: bool
+    client: Client,
+    queue: str,
+    journal_url: str,
+    exported: Exported,
+    model: Script,
+    *,
+    content: bool,
+    cached: int = 1000,
 ) -> AsyncIterator[Bench]:
     """The same with traces."""
     journal = await Journal.open(journal_url)
@@ -166,7 +184,7 @@ async def traced(
     endpoint = TracedEndpoint(model, MODEL, agent_of, content=content)
     interceptors = [exported.tracing.interceptor, ToolSpans(agent_of, content=content)]
     try:
-        async with bench(await connected(client), queue, journal, endpoint, interceptors) as up:
+        async with bench(await connected(client), queue, journal, endpoint, interceptors, cached) as up:
             yield up
     finally:
         await journal.close()
@@ -253,6 +271,32 @@ async def test_a_run_is_one_trace_of_temporals_spans_and_those_of_model_calls_an
     replayer = Replayer(workflows=[AgentRun], plugins=[longshift_plugin()], interceptors=[exported.tracing.interceptor])
     await replayer.replay_workflow(history)
     assert len(exported.names()) == count_of_spans
+
+
+async def test_a_run_is_one_trace_across_two_workers_and_a_chain_of_histories(
+    rolling_server: WorkflowEnvironment, queue: str, journal_url: str, exported: Exported
+) -> None:
+    counts = [(call(f"c{number}", "count", sku=str(number)),) for number in range(6)]
+    model = Reading(*counts, "Done.", held=[2])
+    client = rolling_server.client
+    async with traced(client, queue, journal_url, exported, model, content=False) as up:
+        await up.start(queue)
+        await model.asked(2)
+    model.let_go(2)
+    gc.collect()  # what the first worker had of the run
+    # Without a cache each step is replayed from the beginning.
+    async with traced(client, queue, journal_url, exported, model, content=False, cached=0) as up:
+        status = await up.result(queue)
+
+    spans = exported.of(queue)
+    runs = [span for span in spans if span.name == "RunWorkflow:agent_run"]
+    attributes = [dict(span.attributes or {}) for span in runs]
+    contexts = [span.get_span_context() for span in spans]
+    assert status is Status.COMPLETED
+    assert len({context.trace_id for context in contexts if context}) == 1
+    assert len({context.span_id for context in contexts if context}) == len(spans)
+    assert len(model.requests) == 8
+    assert len(runs) == len({told["temporalRunID"] for told in attributes}) > 1
 
 
 async def test_without_content_no_span_holds_what_a_model_a_tool_or_a_person_wrote(

@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 from endpoints.base import Endpoint
 from endpoints.config import EndpointConfig, ReplayConfig
 from longshift import observations
-from longshift.contracts import RanTool
-from store.errors import JournalError
+from longshift.contracts import RanTool, RunSpec
 from store.journal import Journal
 from toolsets.mcp.secrets import Secrets
 from worker.problems import SettingsRefused
@@ -131,12 +130,19 @@ def _tracing(settings: Settings, secrets: Secrets) -> "Tracing":
 
 def _agents(journal: Journal) -> AgentOf:
     async def agent_of(run_id: str) -> str:
-        try:
-            return (await journal.spec(run_id)).agent.name
-        except JournalError:
-            return ""
+        spec = await spec_of(journal, run_id)
+        return spec.agent.name if spec else ""
 
     return agent_of
+
+
+async def spec_of(journal: Journal, run_id: str) -> RunSpec | None:
+    """What a run works with, as its steps have read it before; None where the journal cannot tell, whatever keeps it
+    from that: no step may fail because of what is told of it."""
+    try:
+        return await journal.spec(run_id)
+    except Exception:
+        return None
 
 
 def _keys(settings: Settings, environ: Mapping[str, str]) -> list[str]:

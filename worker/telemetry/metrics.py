@@ -28,12 +28,11 @@ from longshift.contracts import (
 )
 from longshift.status import Status
 from longshift.turns import ModelFailure, Usage
-from store.errors import JournalError
 from store.journal import Journal
 from worker.connection import new_runtime
 from worker.problems import SettingsRefused
 from worker.settings import Settings
-from worker.telemetry import kind_of
+from worker.telemetry import kind_of, spec_of
 
 MODEL_CALL_DURATION = "longshift_model_call_duration"
 TOOL_CALL_DURATION = "longshift_tool_call_duration"
@@ -112,11 +111,8 @@ class LoopMetrics(Interceptor):
         return _Counting(next, self)
 
     async def spec(self, run_id: str) -> RunSpec | None:
-        """What a run works with; None where the journal cannot tell. The activity has read it before."""
-        try:
-            return await self._journal.spec(run_id)
-        except JournalError:
-            return None
+        """What a run works with; None where the journal cannot tell."""
+        return await spec_of(self._journal, run_id)
 
 
 class _Counting(ActivityInboundInterceptor):

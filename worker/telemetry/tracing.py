@@ -4,6 +4,7 @@ their way. Where they go, and how many are kept, OpenTelemetry's own OTEL_* vari
 
 import asyncio
 import logging
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,8 +20,8 @@ from temporalio.contrib.opentelemetry import OpenTelemetryInterceptor, create_tr
 
 from toolsets.mcp.secrets import Secrets
 
-CLOSE_SECONDS = 5.0
-"""Seconds that an ending worker gives to the export of its last spans."""
+CLOSE_SECONDS = 1.5
+"""Seconds that an ending worker gives to the export of its last spans: whoever ended it does not wait for long."""
 QUERIES = "HandleQuery:"
 """Begins the names of spans that are not exported: whoever watches a run asks it every second, and changes nothing."""
 WORDS = ("exception.message", "exception.stacktrace")
@@ -40,14 +41,15 @@ class Tracing:
             content: whether spans may hold what models, tools and people wrote.
             exporter: takes the spans; none: OTLP over HTTP, as the OTEL_* variables say.
         """
-        for chatty in ("opentelemetry.exporter", "urllib3"):  # a collector's answer may repeat the key it was sent
+        # A collector's answer may repeat the key it was sent; and a run that leaves the worker's memory is no error.
+        for chatty in ("opentelemetry.exporter", "urllib3", "opentelemetry.context"):
             logging.getLogger(chatty).setLevel(logging.CRITICAL)
         found = Resource.create()
         if str(found.attributes.get(SERVICE_NAME, "")).startswith("unknown_service"):
             found = found.merge(Resource({SERVICE_NAME: "longshift"}))
         self._provider = create_tracer_provider(resource=found, shutdown_on_exit=False)
         cleaned = Cleaned(exporter or OTLPSpanExporter(), secrets, content=content)
-        self._provider.add_span_processor(BatchSpanProcessor(cleaned))
+        self._provider.add_span_processor(Ended(cleaned))
         trace.set_tracer_provider(self._provider)
         self.interceptor = OpenTelemetryInterceptor(add_temporal_spans=True)
 
@@ -77,6 +79,16 @@ class Tracing:
                 await done.wait()
         except TimeoutError:
             log.warning("the last spans could not be exported within %g s and are lost", CLOSE_SECONDS)
+
+
+class Ended(BatchSpanProcessor):
+    """Exports spans in the background, but for those of runs that go on: where a run under way leaves a worker's memory,
+    its coroutine is thrown away, which ends its span; the worker that has it next ends the same span again."""
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """See SpanProcessor."""
+        if not isinstance(sys.exc_info()[1], GeneratorExit):
+            super().on_end(span)
 
 
 class Cleaned(SpanExporter):
