@@ -5,11 +5,15 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.commands import clean_environment, longshift
+from worker.dev_server import DevServer
 
 pytestmark = pytest.mark.slow
 
 
-def test_the_doctor_tells_what_is_wrong_and_its_exit_code_says_whether_anything_is(tmp_path: Path) -> None:
+@pytest.mark.asyncio(loop_scope="session")
+async def test_the_doctor_tells_what_is_wrong_and_its_exit_code_says_whether_anything_is(
+    shared_server: DevServer, tmp_path: Path
+) -> None:
     config = tmp_path / "longshift.toml"
     config.write_text('[agents.loud]\nuse = "loud:agent"\n[journal]\nurl = "sqlite:///journal.db"\n')
     (tmp_path / "loud.py").write_text(
@@ -19,6 +23,7 @@ def test_the_doctor_tells_what_is_wrong_and_its_exit_code_says_whether_anything_
 
     told = longshift("--config", str(config), "doctor", env=env)
     document = longshift("--config", str(config), "doctor", "--json", env=env)
+    well = longshift("--config", str(config), "doctor", env=env | {"TEMPORAL_ADDRESS": shared_server.address})
     mistaken = longshift("--config", str(config), "doctor", "--json", env=env | {"LONGSHIFT_TASK_QUEU": "x"})
 
     lines = told.out.splitlines()
@@ -33,6 +38,8 @@ def test_the_doctor_tells_what_is_wrong_and_its_exit_code_says_whether_anything_
     assert [found["state"] for found in document.document["findings"]] == [line.split()[0] for line in lines]
     assert findings["agents", None]["text"].endswith("loud (0 tools of its own), shop (3 tools of its own)")
     assert not (tmp_path / "journal.db").exists()
+    assert (well.code, "wrong" in well.out) == (0, False), well
+    assert "ok      search attributes: the server has all that runs set\n" in well.out
     assert mistaken.code == 2
     (mistake,) = mistaken.document["findings"]
     assert (mistake["check"], mistake["state"]) == ("configuration", "wrong")

@@ -8,7 +8,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.acceptance.commands import free_port
-from tests.acceptance.shift_house import RUN, House, http_answer
+from tests.acceptance.shift_house import House, http_answer
 from tests.acceptance.test_secrets import ECHO, KEY, found_in
 from tests.endpoints.raw_server import raw_server, reply
 
@@ -25,7 +25,8 @@ def scraped(url: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.asyncio
-async def test_a_worker_with_all_its_telemetry_on_tells_of_a_run_and_of_no_key(house: House) -> None:
+async def test_a_worker_with_all_its_telemetry_on_tells_of_a_run_and_of_no_key(house_on_shared_server: House) -> None:
+    house = house_on_shared_server
     address = f"127.0.0.1:{free_port()}"
     house.outside.refusals[2] = http_answer(500, ECHO)
     async with raw_server(reply("", content_type="application/x-protobuf")) as collector:
@@ -58,7 +59,7 @@ async def test_a_worker_with_all_its_telemetry_on_tells_of_a_run_and_of_no_key(h
     assert {"RunWorkflow:agent_run", "RunActivity:call_model", "chat scripted", "execute_tool look"} <= names
     lines = [json.loads(line) for line in house.log.read_text().splitlines()]
     (failed,) = [line for line in lines if line["message"].startswith("model call 2 failed")]
-    assert (failed["run_id"], failed["activity_id"], failed["level"]) == (RUN, "model-2", "warning")
+    assert (failed["run_id"], failed["activity_id"], failed["level"]) == (house.run_id, "model-2", "warning")
     assert len(failed["trace_id"]) == 32
     told = [page.encode(), house.log.read_bytes(), *(body for _, _, body in collector.requests)]
     assert [text for text in told if found_in(text) or HEADER.encode() in text] == []

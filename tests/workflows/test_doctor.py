@@ -17,7 +17,7 @@ from client.findings import Finding
 from store.journal import Journal
 from store.migrations import HEAD
 from tests.endpoints.raw_server import Answer, RawServer, completion, raw_server, reply
-from tests.toolsets.mcp_house import stdio
+from tests.toolsets.mcp_house import PATIENCE, stdio
 from worker.settings import Settings, load_settings
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -56,6 +56,7 @@ async def test_what_is_well_is_told_and_nothing_is_paid(
 ) -> None:
     monkeypatch.setenv("TEMPORAL_ADDRESS", client.service_client.config.target_host)
     monkeypatch.setenv("PLANTED", KEY)
+    monkeypatch.setattr(doctor, "CHECK_SECONDS", PATIENCE)
     journal = await Journal.open(f"sqlite:///{tmp_path}/journal.db")
     program = stdio(tmp_path)
     async with raw_server(reply(MODELS)) as server:
@@ -73,7 +74,9 @@ async def test_what_is_well_is_told_and_nothing_is_paid(
             told = await found(settings, {"PLANTED": KEY})
     await journal.close()
 
-    del told["search attributes"]
+    lacking = told.pop("search attributes")
+    assert (lacking.state, "LongshiftStatus" in lacking.text) == ("wrong", True)
+    assert lacking.text.endswith("register them with: longshift search-attributes")
     assert {name for name, finding in told.items() if finding.state != "ok"} == set()
     assert ", namespace default, Temporal 1." in told["server"].text
     assert f" on the queue {queue}: " in told["worker"].text
@@ -95,6 +98,7 @@ async def test_each_broken_part_is_told_with_its_remedy_while_others_are_well(
 ) -> None:
     monkeypatch.setenv("TEMPORAL_ADDRESS", NOBODY)
     monkeypatch.setenv("PLANTED", KEY)
+    monkeypatch.setattr(doctor, "CHECK_SECONDS", PATIENCE)
     (tmp_path / "journal.db").write_text("no database at all, and long enough to be seen as none" * 99)
     (tmp_path / "broken_tools.py").write_text(f"raise ValueError('broken')  # {KEY}\n")
     refusing = reply(json.dumps({"error": {"message": f"bad key {KEY}"}}), 401)

@@ -82,8 +82,8 @@ class Tracing:
 
 
 class Ended(BatchSpanProcessor):
-    """Exports spans in the background, but for those of runs that go on: where a run under way leaves a worker's memory,
-    its coroutine is thrown away, which ends its span; the worker that has it next ends the same span again."""
+    """Exports spans in the background, but for those of runs that go on: where a run under way leaves a worker, its
+    coroutine is thrown away, which ends its span; the worker that has it next ends the same span again."""
 
     def on_end(self, span: ReadableSpan) -> None:
         """See SpanProcessor."""
