@@ -48,8 +48,7 @@ class Listed:
     goal: str
     """The beginning of its task."""
     started_at: float
-    """Seconds since the epoch, as all times here. In a list, after continue-as-new: when the latest run of its chain
-    began."""
+    """Seconds since the epoch, as all times here."""
     closed_at: float | None
     stuck: str | None
     """Why the run does not go on by itself, or an activity is tried again and again, with the remedy."""
@@ -160,11 +159,16 @@ async def _seen(execution: WorkflowExecution, status: str, detail: str, stuck: s
         detail=detail,
         agent=str(memo.get("agent", "")),
         goal=str(memo.get("goal", "")),
-        started_at=execution.start_time.timestamp(),
+        started_at=_started(memo.get("started_at"), execution.start_time.timestamp()),
         closed_at=execution.close_time.timestamp() if execution.close_time else None,
         stuck=stuck,
         question=_question(memo.get("question")) if execution.close_time is None else None,
     )
+
+
+def _started(given: object, latest: float) -> float:
+    """When a run began: as its memo says, where that is no later than the latest run of its chain."""
+    return float(given) if isinstance(given, int | float) and 0 < given <= latest else latest
 
 
 def _question(given: object) -> Question | None:

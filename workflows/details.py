@@ -35,6 +35,7 @@ def memo(view: StateView, spec: RunSpec) -> dict[str, Any]:
         "agent": spec.agent.name,
         "endpoint": spec.endpoint.name,
         "model": spec.endpoint.model,
+        "started_at": view.started_at,  # the server knows when the latest run of a chain began
         "status": view.result.status.value if view.result else view.status,
         "detail": view.result.detail if view.result else view.waiting_for or "",
         "question": view.question.model_dump(mode="json") if view.question and not view.result else None,
