@@ -11,10 +11,10 @@ from bench import document, table
 from bench.crowds import measure_crowds, measure_paused
 from bench.environments import NotInstalled, install_peers, machine
 from bench.resumes import measure_resumes
-from bench.samples import Crowd, Results, Resume, Sample
+from bench.samples import Crowd, Results, Resume, Sample, together
 from bench.shifts import measure_shifts
 from bench.starts import measure_starts
-from bench.subjects import OURS, PEERS
+from bench.subjects import BY_NAME, OURS, PEERS
 
 SCENARIOS = ("shifts", "crowds", "resumes", "paused", "starts")
 
@@ -30,7 +30,8 @@ class _Run:
         """Everything that was asked for. What was measured before an error stays in the results."""
         given, wanted = self.given, self.given.scenarios or SCENARIOS
         if "shifts" in wanted:
-            subjects = (*OURS, *(PEERS if given.peers else ()))
+            known = (*OURS, *(PEERS if given.peers else ()))
+            subjects = [subject for subject in known if not given.only or subject.name in given.only]
             await measure_shifts(folder, subjects, given.n, given.rounds, given.cap, self._sample)
         if "crowds" in wanted:
             await measure_crowds(folder, given.crowds, given.rounds, given.cap, self._crowd)
@@ -80,6 +81,14 @@ def _counts(text: str) -> list[int]:
     return [int(number) for number in numbers]
 
 
+def _names(text: str) -> list[str]:
+    names = text.split(",")
+    unknown = [name for name in names if name not in BY_NAME]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"there is no {unknown[0]!r}; there are {', '.join(BY_NAME)}")
+    return names
+
+
 def _kept(name: str) -> Results:
     try:
         return Results.model_validate_json(Path(name).read_text(encoding="utf-8"))
@@ -92,6 +101,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Longshift, and others beside it.")
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=f"of {', '.join(SCENARIOS)} (default: all)")
     parser.add_argument("--peers", action="store_true", help="also other systems; installs them in .bench-peers")
+    parser.add_argument("--only", type=_names, metavar="NAME,NAME", help="whose shifts are measured (default: all)")
     parser.add_argument("--n", type=_counts, default=[10, 50, 200], metavar="N,N", help="steps of the shifts")
     parser.add_argument("--crowds", type=_counts, default=[50, 500], metavar="N,N", help="how many shifts at once")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="how often each is measured (default: 3)")
@@ -100,7 +110,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep the raw figures there, as they come")
     parser.add_argument(
-        "--read", type=_kept, metavar="FILE", help="measure nothing; make the table of these raw figures"
+        "--read", type=_kept, nargs="+", metavar="FILE", help="measure nothing; make the table of these raw figures"
     )
     parser.add_argument("--write", action="store_true", help="also write table and plot into docs/")
     given = parser.parse_args()
@@ -120,7 +130,7 @@ def main() -> int:
     except NotInstalled as error:
         _progress(str(error))
         return 1
-    results = given.read or Results(machine=machine(given.peers))
+    results = together(given.read) if given.read else Results(machine=machine(given.peers))
     if not given.read:
         with tempfile.TemporaryDirectory(prefix="longshift-bench-") as folder:
             try:

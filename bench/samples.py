@@ -1,5 +1,6 @@
 """What is measured, as it is kept in JSON: a table can be made of it again."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -131,7 +132,7 @@ class Starts(Measured):
 
 
 class Results(BaseModel):
-    """All of one call of the command."""
+    """All of one call of the command, or of several."""
 
     machine: dict[str, Any] = Field(default_factory=dict)
     """Versions and machine."""
@@ -140,3 +141,15 @@ class Results(BaseModel):
     resumes: list[Resume] = Field(default_factory=list)
     paused: Paused | None = None
     starts: Starts | None = None
+
+
+def together(parts: Sequence[Results]) -> Results:
+    """What was measured in several calls; the machine and its versions are the first one's."""
+    return Results(
+        machine=parts[0].machine,
+        shifts=[sample for part in parts for sample in part.shifts],
+        crowds=[crowd for part in parts for crowd in part.crowds],
+        resumes=[resume for part in parts for resume in part.resumes],
+        paused=next((part.paused for part in parts if part.paused), None),
+        starts=next((part.starts for part in parts if part.starts), None),
+    )

@@ -12,7 +12,7 @@ from temporalio.client import WorkflowHistory
 
 from bench import document, script, series, table
 from bench.histories import Chain, Weighed
-from bench.samples import Crowd, Gauge, Results, Resume, Sample
+from bench.samples import Crowd, Gauge, Results, Resume, Sample, together
 from bench.stores import used_bytes
 
 
@@ -121,6 +121,12 @@ def test_the_table_is_the_same_of_figures_read_again() -> None:
     )
     lines = list(table.lines(results))
     assert lines == list(table.lines(Results.model_validate_json(results.model_dump_json())))
+    parts = [
+        results.model_copy(update={"shifts": results.shifts[:1], "resumes": []}),
+        Results(shifts=results.shifts[1:]),
+    ]
+    parts.append(Results(resumes=results.resumes))
+    assert lines == list(table.lines(together(parts)))
     ours = next(line for line in lines if line.startswith("| Longshift |"))
     assert ours.startswith("| Longshift | 300.0 | 1.20 | 150.0 | 1.20 | 3,000 | 1.00 | 12.5 |")
     assert "| Longshift | 2 | 50 | 50 | 10.0 | 100 | 9.0 | 0 |" in lines
