@@ -14,6 +14,7 @@ import pytest
 import pytest_asyncio
 from temporalio.client import Client
 
+from tests.acceptance import warm
 from worker import dev_server
 from worker.child import Child
 from worker.connection import NoServer, connect
@@ -59,12 +60,16 @@ StartWorker = Callable[..., Awaitable[Child]]
 
 @pytest_asyncio.fixture
 async def start_worker(tmp_path: Path) -> AsyncIterator[StartWorker]:
-    """Starts a worker at an address, with arguments and more environment; none outlives its test."""
+    """Starts a worker at an address, with arguments and more environment, warm (see warm.py) or as `python -m worker`;
+    none outlives its test."""
     started: list[Child] = []
 
-    async def start(address: str, *arguments: str, **more: str) -> Child:
-        command = [sys.executable, "-m", "worker", *arguments]
-        started.append(await Child.start(command, tmp_path / "worker.log", environment(tmp_path, address, **more)))
+    async def start(address: str, *arguments: str, cold: bool = False, **more: str) -> Child:
+        log, env = tmp_path / "worker.log", environment(tmp_path, address, **more)
+        if cold:
+            started.append(await Child.start([sys.executable, "-m", "worker", *arguments], log, env))
+        else:
+            started.append(await warm.start_child("worker", arguments, log, env))
         return started[-1]
 
     yield start
@@ -91,20 +96,20 @@ async def shift(address: str, run_id: str) -> dict[str, object]:
 
 
 async def test_a_worker_runs_the_opening_shift_from_the_defaults_and_ends_in_order(
-    server: DevServer, start_worker: StartWorker
+    shared_server: DevServer, start_worker: StartWorker
 ) -> None:
-    worker = await start_worker(server.address)
+    worker = await start_worker(shared_server.address, cold=True)
     await until(prints(worker, READY))
 
-    result = await shift(server.address, "opening")
+    result = await shift(shared_server.address, "opening")
 
     assert (result["status"], result["model_calls"], result["tool_calls"]) == ("COMPLETED", 3, 3)
     assert await worker.stop(PATIENCE) == 0
     assert "ended" in worker.last_lines(1)
 
 
-async def test_sigint_ends_a_worker_in_order_too(server: DevServer, start_worker: StartWorker) -> None:
-    worker = await start_worker(server.address)
+async def test_sigint_ends_a_worker_in_order_too(shared_server: DevServer, start_worker: StartWorker) -> None:
+    worker = await start_worker(shared_server.address)
     await until(prints(worker, READY))
 
     os.kill(worker.pid, signal.SIGINT)
@@ -140,7 +145,7 @@ async def test_a_bad_configuration_ends_a_worker_with_a_line_for_each_mistake(
 ) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('task_queu = "a"\n[worker]\ngrace_seconds = "long"\n')
-    worker = await start_worker("127.0.0.1:1", "--config", str(file))
+    worker = await start_worker("127.0.0.1:1", "--config", str(file), cold=True)
 
     assert await worker.wait() == 2
 
@@ -150,11 +155,11 @@ async def test_a_bad_configuration_ends_a_worker_with_a_line_for_each_mistake(
     assert "Traceback" not in said
 
 
-async def test_a_namespace_that_does_not_exist_is_named(server: DevServer, start_worker: StartWorker) -> None:
-    worker = await start_worker(server.address, TEMPORAL_NAMESPACE="nowhere")
+async def test_a_namespace_that_does_not_exist_is_named(shared_server: DevServer, start_worker: StartWorker) -> None:
+    worker = await start_worker(shared_server.address, TEMPORAL_NAMESPACE="nowhere")
 
     assert await worker.wait() == 2
-    assert f"the server at {server.address} has no namespace nowhere; create it" in worker.last_lines()
+    assert f"the server at {shared_server.address} has no namespace nowhere; create it" in worker.last_lines()
 
 
 async def test_a_tool_that_outlives_its_grace_does_not_hold_the_worker(
@@ -317,23 +322,23 @@ async def connect_by(profiles: Path, **environ: str) -> Client:
     return await connect(load_settings(environ=given))
 
 
-async def test_a_client_follows_its_temporal_profile(server: DevServer, profiles: Path) -> None:
-    write(profiles, f'[profile.mine]\naddress = "{server.address}"\nnamespace = "default"\n')
+async def test_a_client_follows_its_temporal_profile(shared_server: DevServer, profiles: Path) -> None:
+    write(profiles, f'[profile.mine]\naddress = "{shared_server.address}"\nnamespace = "default"\n')
 
     client = await connect_by(profiles)
 
-    assert client.service_client.config.target_host == server.address
+    assert client.service_client.config.target_host == shared_server.address
 
 
 async def test_temporals_own_variables_win_over_the_profile(
-    server: DevServer, profiles: Path, monkeypatch: pytest.MonkeyPatch
+    shared_server: DevServer, profiles: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(profiles, '[profile.mine]\naddress = "127.0.0.1:1"\n')
-    monkeypatch.setenv("TEMPORAL_ADDRESS", server.address)
+    monkeypatch.setenv("TEMPORAL_ADDRESS", shared_server.address)
 
     client = await connect_by(profiles)
 
-    assert client.service_client.config.target_host == server.address
+    assert client.service_client.config.target_host == shared_server.address
 
 
 async def test_a_client_without_a_server_is_told_the_address_and_the_remedy(profiles: Path) -> None:
@@ -371,9 +376,9 @@ async def test_a_file_of_profiles_that_is_not_there_is_named_by_its_key(profiles
 
 
 async def test_temporals_core_prints_nothing_on_stdout(
-    profiles: Path, server: DevServer, capfd: pytest.CaptureFixture[str]
+    profiles: Path, shared_server: DevServer, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    write(profiles, f'[profile.mine]\naddress = "{server.address}"\n')
+    write(profiles, f'[profile.mine]\naddress = "{shared_server.address}"\n')
 
     await connect_by(profiles)
 

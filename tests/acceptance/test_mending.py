@@ -14,6 +14,7 @@ import pytest
 
 from longshift import validate_episode
 from longshift.observations import read
+from tests.acceptance import warm
 from tests.acceptance.commands import Ended, clean_environment, longshift
 from tests.toolsets.workspaces import HOLDS, Alive
 from worker.child import Child
@@ -53,7 +54,7 @@ async def at_work(folder: Path, state: Path, **variables: str) -> AsyncIterator[
         journal = f"sqlite:///{state / 'journal.db'}"
         env = clean_environment(TEMPORAL_ADDRESS=server.address, LONGSHIFT_JOURNAL__URL=journal, **variables)
         config = str(folder / "longshift.toml")
-        worker = await Child.start([sys.executable, "-m", "worker", "--config", config], state / "worker.log", env)
+        worker = await warm.start_child("worker", ["--config", config], state / "worker.log", env)
         try:
             yield worker, env
         finally:
