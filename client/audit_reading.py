@@ -34,6 +34,7 @@ from longshift.contracts import (
 )
 from longshift.state import Carried
 from longshift.turns import ModelFailure
+from worker import plugin
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -253,7 +254,7 @@ class _Reading:
     def _value(self, event: Happening, adapter: TypeAdapter[Any]) -> Any:
         """The one payload of an event of ours. Raises Unreadable."""
         where = f"event {event.number} of Temporal run {self.run.run}"
-        if not event.values:
+        if not event.values or isinstance(event.values[0], plugin.Unreadable):
             raise Unreadable(f"{where} has a payload that cannot be read: use the codec and the key of the workers")
         try:
             return adapter.validate_python(event.values[0])

@@ -127,21 +127,23 @@ class _Audit:
         if result is not None and tuple(result.unrun_calls) != report.unanswered and result.messages == len(messages):
             said = ", ".join(map(shown, result.unrun_calls)) or "none"
             return _differs(name, f"the calls without an observation are {list(report.unanswered)}, said are: {said}")
-        if result is not None and result.status is Status.COMPLETED and not report.complete:
+        whole = result is not None and result.messages == len(messages)
+        if result is not None and whole and result.status is Status.COMPLETED and not report.complete:
             return _differs(name, "the run is COMPLETED and its last message is no final answer")
         left = f", without an observation: {', '.join(map(shown, report.unanswered))}" if report.unanswered else ""
         return _held(name, f"{_count(len(messages), 'message')}, {'complete' if report.complete else 'open'}{left}")
 
     def _messages(self) -> list[Message] | None:
-        """The transcript, as whole as it is there."""
+        """The transcript, as whole as it is there: what the journal lacks stands cut in the history."""
+        count = len((self.journal or {}).get("messages", ())) or len(self.sides.path.messages)
         found: list[Message] = []
-        if self.journal is None:
-            return None
-        for number in range(len(self.journal.get("messages", ()))):
+        for number in range(count):
             try:
-                found.append(_MESSAGE.validate_json(self.bodies.get(number) or ""))
-            except ValidationError:
-                return found if found else None
+                found.append(_MESSAGE.validate_json(self.bodies[number]))
+            except (ValidationError, KeyError):
+                if number not in self.sides.path.messages:
+                    break
+                found.append(self.sides.path.messages[number])
         return found or None
 
     # Both sides against each other.

@@ -15,7 +15,7 @@ from longshift.audit.tools import tool_rows
 from longshift.chain import GENESIS, Head, extend
 from longshift.contracts import CallModel, CloseRun, Decision, Entry, OpenRun, RunSpec
 from longshift.funds import NEVER_SENT
-from longshift.messages import AssistantMessage, text_of
+from longshift.messages import AssistantMessage, Message, text_of
 from longshift.recording import Recorded
 from longshift.turns import ModelFailure, Turn, Usage
 
@@ -34,6 +34,8 @@ class Projection:
     """Where the workflow's own chain does not follow from its own steps."""
     head: Head = field(default_factory=Head)
     """Where the chain ends."""
+    messages: dict[int, Message] = field(default_factory=dict)
+    """The transcript as the history has it: large messages stand there cut."""
 
     def add(self, table: str, key: tuple[Any, ...], must: bool, *variants: Mapping[str, Column]) -> None:
         """Enter a row. One that was entered before stays, and is sure once it is sure."""
@@ -66,13 +68,15 @@ class _Projecting:
         self.observations: dict[tuple[int, int], Recorded] = {}
         self.turns: dict[int, Turn] = {}
         self.runs = [part.run for part in history.parts]
-        self.attempts: dict[int, dict[str, None]] = {}
-        for step in (step for part in history.parts for step in part.steps):
-            if isinstance(step.request, CallModel):
-                self.attempts.setdefault(step.request.number, {})[step.id] = None
-        for number, step in ((number, step) for number, steps in self.steps.calls.items() for step in steps):
-            if step.turn is not None:
-                self.turns[number] = step.turn
+        self.attempts: dict[int, dict[str, str]] = {}
+        """Of each model call the ids of its activities, with the Temporal runs they are of."""
+        for run, steps in ((part.run, part.steps) for part in history.parts):
+            for step in steps:
+                if isinstance(step.request, CallModel):
+                    self.attempts.setdefault(step.request.number, {})[step.id] = run
+        for step in (step for tried in self.steps.calls.values() for step in tried):
+            if step.turn is not None and isinstance(step.request, CallModel):
+                self.turns[step.request.number] = step.turn
         for (model_call, position, _), tried in self.steps.tools.items():
             for step in tried:
                 if step.ran is not None:
@@ -148,6 +152,8 @@ class _Projecting:
 
     def _message(self, number: int, entry: Entry, recorded: Recorded | None, must: bool) -> None:
         weight, before = recorded.weight if recorded else None, self.links.get(number)
+        if recorded is not None:
+            self.out.messages[number] = recorded.message
         after = None
         if weight is not None and before is not None:
             after = extend(Head(length=number, digest=before), weight).digest
@@ -217,9 +223,10 @@ class _Projecting:
     def _sender(self, number: int) -> Column:
         """Who sent it: an attempt that the history knows of."""
         names = [f"{run}/{name}" for run in self.runs for name in self.attempts[number]]
+        first, run = next(iter(self.attempts[number].items()))
         if self.history.missing:
-            return free(names[0], str, "an attempt")
-        return among(names, names[0])
+            return free(f"{run}/{first}", str, "an attempt")
+        return among(names, f"{run}/{first}")
 
     def _answered(self, turn: Turn) -> dict[str, Column]:
         return {
@@ -238,7 +245,7 @@ class _Projecting:
         """What of the run's fund was held for it. A call that no worker could send has none."""
         assert self.spec is not None
         if self.spec.fund is None:
-            return {"fund": NOTHING, "reserved": NOTHING}
+            return {"fund": NOTHING, "reserved": among([0, None], 0)}  # earlier versions wrote nothing
         if failure is not None and failure.cost is None and failure.kind in NEVER_SENT:
             return {"fund": among([self.spec.fund, None], self.spec.fund), "reserved": among([0, None], 0)}
         least = request.estimate if told else 0

@@ -36,29 +36,34 @@ def tool_rows(
         yield key, must, variants
 
 
-def _by_call(history: History) -> dict[tuple[Place, str], list[Step]]:
-    """The steps of each call, of all ways; what a reset copied stands there once."""
-    found: dict[tuple[Place, str], dict[tuple[int, float, str], Step]] = {}
+def _by_call(history: History) -> dict[tuple[Place, str], list[tuple[Step, str]]]:
+    """The steps of each call, of all ways, in order, with the Temporal runs they are of. What a reset copied stands
+    there once, as of the run that it was copied from."""
+    found: dict[tuple[Place, str], dict[tuple[int, float, str], tuple[Step, str]]] = {}
     for part in history.parts:
         for place, steps in Steps.of([part]).tools.items():
             for step in steps:
                 assert step.tool is not None
                 call = step.tool.call
                 steps_of = found.setdefault((place, f"{call.name} {arguments_digest(call)}"), {})
-                known = steps_of.get((step.number, step.at, step.id))
-                if known is None or (step.done and not known.done):
-                    steps_of[step.number, step.at, step.id] = step
-    return {key: sorted(steps.values(), key=lambda step: step.at) for key, steps in found.items()}
+                one = (step.number, step.at, step.id)
+                known = steps_of.get(one)
+                steps_of[one] = (known[0] if known is not None and known[0].done else step, part.run)
+    return {key: sorted(steps.values(), key=lambda one: one[0].at) for key, steps in found.items()}
 
 
 class _Call:
     """What is known of one call."""
 
-    def __init__(self, run_id: str, spec: RunSpec, history: History, place: Place, steps: Sequence[Step]) -> None:
-        self.run_id, self.spec, self.history, self.place, self.steps = run_id, spec, history, place, steps
-        tools = [step.tool for step in steps if step.tool is not None]
+    def __init__(
+        self, run_id: str, spec: RunSpec, history: History, place: Place, steps: Sequence[tuple[Step, str]]
+    ) -> None:
+        self.run_id, self.spec, self.history, self.place = run_id, spec, history, place
+        self.steps = [step for step, _ in steps]
+        self.runs = [run for _, run in steps]
+        tools = [step.tool for step in self.steps if step.tool is not None]
         self.tool: RunTool = tools[-1]
-        self.settled = [step.returned for step in steps if isinstance(step.returned, SettledEffect)]
+        self.settled = [step.returned for step in self.steps if isinstance(step.returned, SettledEffect)]
         self.highest = max(tool.dispatch for tool in tools)
         self.recorded = next((one for one in spec.agent.tools if one.name == self.tool.call.name), None)
         read = self.tool.repeat_of is not None or (self.recorded is not None and self.recorded.kind == "read")
@@ -163,34 +168,53 @@ class _Call:
         """Why the outcome was unknown, where a worker said so."""
         if self.kind == "read" or state == "fenced":
             return NOTHING if self.kind == "read" else free(None, str, "a text", none=True)
-        told = [one.unknown for one in self.settled if one.unknown is not None]
-        silent = False
+        told: list[str] = []
+        silent, latest = False, None
         for step in self.steps:
-            if step.failed is not None and step.failed.type == contracts.OUTCOME_UNKNOWN:
-                told.append(step.failed.message)
+            if isinstance(step.request, RunTool):
+                latest = None  # a dispatch that begins takes the words of the one before away
+            if isinstance(step.returned, SettledEffect) and step.returned.unknown is not None:
+                latest = step.returned.unknown
+            elif step.failed is not None and step.failed.type == contracts.OUTCOME_UNKNOWN:
+                latest = step.failed.message
             elif isinstance(step.request, RunTool) and not step.done and not self._surely_not(step):
                 silent = True  # its worker may have said so to the journal alone
+            told += [latest] if latest is not None else []
         if silent:
             return free(REBUILT if state == "unknown" else None, str, "a text", none=state != "unknown")
         if state == "unknown":
             return among([*told, REBUILT], told[-1] if told else REBUILT)
-        return among([None, *told, REBUILT], None) if told else NOTHING
+        return among([None, *told, REBUILT], latest) if told else NOTHING
 
     def _attempt(self, state: str) -> Column:
         """Who entered it: an attempt that the history knows of, or a person."""
         ids = dict.fromkeys(step.id for step in self.steps)
         names = [f"{part.run}/{one}" for part in self.history.parts for one in ids]
-        if any(isinstance(step.request, SettleEffect) and step.request.resolution is not None for step in self.steps):
+        made = self._made_by()
+        if any(_resolves(step) for step in self.steps):
             names.append(PERSON)
         if self.kind == "effect" and state in ("fenced", "started", "unknown"):
             names.append("")
         if self.history.missing:
-            return free(names[0], str, "an attempt")
-        return among(names, names[0])
+            return free(made, str, "an attempt")
+        return among(names, "" if state == "fenced" else made)
+
+    def _made_by(self) -> str:
+        """Who entered it, as far as the steps tell: a person, or the latest dispatch."""
+        if any(_resolves(step) and step.ran is not None for step in self.steps):
+            return PERSON
+        dispatches = [n for n, step in enumerate(self.steps) if isinstance(step.request, RunTool)]
+        latest = dispatches[-1] if dispatches else 0
+        return f"{self.runs[latest]}/{self.steps[latest].id}"
 
 
 FLAG = Column(lambda given: isinstance(given, bool), False, "a flag", free=True)
 """True or false, not told the workflow."""
+
+
+def _resolves(step: Step) -> bool:
+    """Whether it enters a person's word."""
+    return isinstance(step.request, SettleEffect) and step.request.resolution is not None
 
 
 def _is_cut(content: str) -> bool:

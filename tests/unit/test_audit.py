@@ -320,7 +320,7 @@ def test_without_a_journal_the_history_alone_is_checked() -> None:
     checks = audit("told", history("told"), None, {"journal": "there is none"})
     assert texts(checks) == ""
     held = {check.name for check in checks if check.verdict == "held"}
-    assert held == {"history", "counters"}
+    assert held == {"history", "episode", "counters"}
 
 
 def test_what_is_made_of_a_history_says_so() -> None:
