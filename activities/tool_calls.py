@@ -122,11 +122,7 @@ class ToolCalls(Recorder):
         self, request: RunTool, tool: Tool[..., Any], arguments: Mapping[str, Any], seconds: float | None
     ) -> Observation | None:
         """What the tool's handler brought; None where its time ran out, if it has one."""
-        context = ToolContext(
-            run_id=request.run_id,
-            call_id=request.call.id,
-            operation_id=f"{request.run_id}/{request.model_call}/{request.position}/{request.call.id}",
-        )
+        context = ToolContext(run_id=request.run_id, call_id=request.call.id, operation_id=request.operation_id)
         try:
             async with asyncio.timeout(seconds):
                 return await observations.observe(tool, arguments, context, self._in_thread)

@@ -265,6 +265,11 @@ class CalledModel(Payload):
     """Why arguments do not fit, by the position of the call: of effects about which a person would be asked in vain."""
 
 
+def operation_id(run_id: str, model_call: int, position: int, call_id: str) -> str:
+    """The name under which the service outside hears of one tool call: the same for every dispatch of it."""
+    return f"{run_id}/{model_call}/{position}/{call_id}"
+
+
 class RunTool(Payload):
     """Request of `run_tool`: one tool call."""
 
@@ -279,6 +284,11 @@ class RunTool(Payload):
     dispatch: int = Field(0, exclude_if=usual(0))
     """The fence of an effect: how many dispatches of it were given up before this one. A dispatch under a lower number
     than the ledger holds starts nothing."""
+
+    @property
+    def operation_id(self) -> str:
+        """What the handler of this call gets as its operation id, whichever dispatch it is."""
+        return operation_id(self.run_id, self.model_call, self.position, self.call.id)
 
 
 class RanTool(Payload):
