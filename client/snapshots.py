@@ -15,17 +15,19 @@ from temporalio.client import (
     WorkflowExecutionStatus,
     WorkflowQueryFailedError,
 )
+from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
 from client.ending import ending
 from client.errors import NoSuchRun, Refused, Unreadable, rpc_border
 from client.history import converter_of, failure_of, happening, values
 from client.inert import short
-from longshift import contracts
+from longshift import attributes, contracts
 from longshift.contracts import RunResult, StateView
 from longshift.questions import Question
 from longshift.status import Status
 
+WAITS_FOR = SearchAttributeKey.for_keyword(attributes.WAITS_FOR)
 ANSWER_SECONDS = 2.0
 """Seconds a worker has to answer a question; one that is up takes milliseconds, and up to a second after another
 worker died."""
@@ -146,9 +148,17 @@ async def _working(client: Client, description: WorkflowExecutionDescription) ->
         stuck = await _task_failure(client, description)
         status = "STUCK" if stuck else status
     detail = str(memo.get("detail", "")) if status == "WAITING" else ""
-    if status == "RUNNING" and (detail := await _said_meanwhile(client, description)):
+    if status == "RUNNING" and (detail := await _said_meanwhile(client, description) or _journal_is_away(description)):
         status = "WAITING"
     return await _seen(description, status, detail, stuck or await _activity_failure(client, description))
+
+
+def _journal_is_away(description: WorkflowExecutionDescription) -> str:
+    """That a run waits for its journal before a step, of which its memo has nothing; empty where it does not, or where
+    the server has no search attributes."""
+    if description.typed_search_attributes.get(WAITS_FOR) != "journal":
+        return ""
+    return f"its journal is away; longshift state {short(description.id)} says why, and what helps"
 
 
 async def _seen(execution: WorkflowExecution, status: str, detail: str, stuck: str | None = None) -> Listed:

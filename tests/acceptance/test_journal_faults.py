@@ -151,6 +151,16 @@ async def until_said(shifts: Shifts, run_id: str, words: Sequence[str]) -> Snaps
             await asyncio.sleep(LOOK_SECONDS)
 
 
+async def until_listed(shifts: Shifts, run_id: str, words: str) -> None:
+    """Wait until a list shows a run as waiting, with these words."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            found = next(run for run in await shifts.list(limit=100) if run.run_id == run_id)
+            if found.status == "WAITING" and words in found.detail:
+                return
+            await asyncio.sleep(LOOK_SECONDS)
+
+
 async def current_details(house: OrderHouse, run_id: str) -> str:
     """What the Temporal UI shows above the history."""
     metadata: Any = await house.handle(run_id).query(METADATA, result_type=WorkflowMetadata)
@@ -194,9 +204,10 @@ async def keeps_waiting_and_goes_on(house: OrderHouse, journal: Path, fault: Fau
                 assert remedy in show.summary(found)
             for run_id in (runs.approved, runs.denied):
                 assert remedy in await current_details(house, run_id)
-            listed = {run.run_id: run for run in await shifts.list(limit=100)}
             for run_id in (runs.at_supplier, runs.late):
-                assert (listed[run_id].status, remedy in listed[run_id].detail) == ("WAITING", True)
+                await until_listed(shifts, run_id, remedy)
+            for run_id in (runs.approved, runs.denied):
+                await until_listed(shifts, run_id, f"its journal is away; longshift state {run_id} says why")
         await ended_well(house, runs)
         assert "Traceback" not in house.log.read_text("utf-8")
     finally:
