@@ -62,8 +62,8 @@ LOGGED = re.compile("database is locked|SQLITE_BUSY|holds its write lock|Traceba
 """Words that no worker's log may hold."""
 IN_HISTORY = (b"the journal is away", b"database is locked")
 """Words that no run's history may hold: it waited for its journal, or was told of it."""
-SERVER_ERRORS = re.compile(r"level=ERROR(?!.*context canceled)|panic")
-"""Words that the server's log may not hold. A call is cancelled where a killed worker had made it."""
+SERVER_ERRORS = re.compile(r"level=ERROR(?!.*(context canceled|SendHeader called multiple times))|panic")
+"""Words that the server's log may not hold; but it says these two where a killed worker had made a call."""
 SHOWN, TOLD = 10, 400
 """Faults that are printed, and characters of a log's line."""
 MB = 1e6
