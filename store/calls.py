@@ -18,6 +18,7 @@ from longshift.recording import record
 from longshift.turns import ModelFailure, Turn, Usage
 from store import funds
 from store.confirming import Confirmed, append, confirm, decide, lock_run, rewrite
+from store.errors import JournalMismatch
 from store.funds import Draw
 from store.memory import remember
 from store.prepared import Prepared
@@ -156,6 +157,9 @@ def _is_the_same(request: CallModel, standing: Row[Any]) -> bool:
 
 def _outcome(connection: Connection, request: CallModel, row: Row[Any], now: float) -> Found:
     if row.state == "answered":
+        if row.body is None:
+            what = f"the reply of model call {request.number} was whole only in a journal that was lost"
+            raise JournalMismatch(f"run {request.run_id!r}: {what}")
         return Answered(
             Turn(
                 reply=record(AssistantMessage.model_validate_json(row.body)),

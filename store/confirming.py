@@ -251,6 +251,8 @@ def _bodies(
     turns: dict[int, str] = {}
     found: dict[tuple[int, int], dict[str, str]] = {place: {} for place in wanted}
     for row in _BODIES.rows(connection, {"run": run_id, "first": min(numbers), "last": max(numbers)}):
+        if row.body is None:
+            continue  # lost with a journal that was made anew from the history
         if row.position == _TURN:
             turns[row.model_call] = row.body
         elif (row.model_call, row.position) in wanted:

@@ -176,14 +176,15 @@ def history_of(parts: Sequence[Part], latest: str, missing: Sequence[str] = ()) 
     known = {part.run: part for part in parts}
 
     def chain(last: str) -> tuple[Part, ...]:
-        found: list[Part] = []
-        while last in known and known[last] not in found:
-            found.insert(0, known[last])
+        found: dict[str, Part] = {}
+        while last in known and last not in found:
+            found[last] = known[last]
             last = known[last].continued_from
-        return tuple(found)
+        return tuple(reversed(found.values()))
 
     path = chain(latest)
-    others = [part.run for part in parts if part not in path]
+    ours = {part.run for part in path}
+    others = [run for run in known if run not in ours]
     continued = {known[run].continued_from for run in others}
     return History(path, tuple(chain(run) for run in others if run not in continued), tuple(missing))
 

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from longshift.audit.columns import Column, Expected, among, body, document, fixed, free, moment, parsed, written
-from longshift.audit.history import History, Part, Step, Steps
+from longshift.audit.history import History, Part, Steps
 from longshift.audit.tools import tool_rows
 from longshift.chain import GENESIS, Head, extend
 from longshift.contracts import CallModel, CloseRun, Decision, Entry, OpenRun, RunSpec
@@ -64,6 +64,7 @@ class _Projecting:
         self.carried = first.carried.state if first.carried else None
         spec = first.carried.spec if first.carried else self.steps.opened.spec if self.steps.opened else None
         self.spec: RunSpec | None = spec
+        self.elsewhere = _requests_elsewhere(parts, history)
         self.links: dict[int, str | None] = {0: GENESIS}
         self.observations: dict[tuple[int, int], Recorded] = {}
         self.turns: dict[int, Turn] = {}
@@ -100,7 +101,7 @@ class _Projecting:
             if step.not_entered:
                 continue
             self._entries(step.request, must=n <= sure)
-            self._decisions(step.request.decisions, must=step.entered and not self._walked_before(step))
+            self._decisions(step.request.decisions, must=step.entered and not self._walked_before(step.request))
             heads.append((step.request.head, step.entered))
         for number in self.steps.calls:
             self._model_call(number)
@@ -109,12 +110,9 @@ class _Projecting:
         self._run(heads)
         return self.out
 
-    def _walked_before(self, step: Step) -> bool:
+    def _walked_before(self, request: CallModel | CloseRun) -> bool:
         """Whether another way asked for the very same: the journal then has it done already and enters nothing more."""
-        own = {part.run for part in self.parts}
-        others = [one for part in self.history.parts if part.run not in own for one in part.steps]
-        copied = {(one.number, one.at) for part in self.parts for one in part.steps}
-        return any(_is_twin(one.request, step.request) for one in others if (one.number, one.at) not in copied)
+        return any(_is_twin(other, request) for other in self.elsewhere.get(request.head, ()))
 
     def _known(self, head: Head) -> None:
         """The workflow says where the chain stands."""
@@ -316,6 +314,19 @@ class _Projecting:
             ends = dict.fromkeys((head.length, head.digest) for head, _ in reversed(heads[sure:]))
             variants += [base | still | _ends(Head(length=length, digest=digest)) for length, digest in ends]
         self.out.add("runs", (), True, *variants)
+
+
+def _requests_elsewhere(parts: Sequence[Part], history: History) -> dict[Head, list[CallModel | CloseRun]]:
+    """What other ways than this one asked of the journal, by where its chain was to end. What a reset copied is no
+    other way's."""
+    own = {part.run for part in parts}
+    others = [part for part in history.parts if part.run not in own]
+    copied = {(step.number, step.at) for part in parts for step in part.steps} if others else set()
+    found: dict[Head, list[CallModel | CloseRun]] = {}
+    for step in (step for part in others for step in part.steps if (step.number, step.at) not in copied):
+        if isinstance(step.request, CallModel | CloseRun):
+            found.setdefault(step.request.head, []).append(step.request)
+    return found
 
 
 def _is_twin(one: object, other: object) -> bool:

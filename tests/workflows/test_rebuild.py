@@ -23,7 +23,7 @@ from store.journal import Journal
 from tests.workflows.raw_runs import ended, given, started, until_waiting
 from tests.workflows.running import PARROT, Script, call, shop_open
 from tests.workflows.suppliers import ONE_EFFECT, Supplier, asked, begun
-from tests.workflows.test_audit import audited, change, written
+from tests.workflows.test_audit import LONG, audited, change, written
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -193,6 +193,26 @@ async def test_a_paused_run_goes_on_with_a_rebuilt_journal_and_one_at_work_is_re
         end: RunResult = await ended(handle)
     assert (end.status, end.messages) == (Status.COMPLETED, 5)
     assert await audited(client, journal_url, queue) == {}
+
+
+async def test_a_run_that_needs_a_body_that_is_lost_ends_and_says_which(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    model = Script([call("e1", "echo", text=LONG)], "Done.", held=[1])
+    async with shop_open(client, queue, journal_url, PARROT, model):
+        handle = await started(client, queue, given(context_bytes=200_000, seconds=600.0))
+        await model.asked(1)
+        await handle.signal(contracts.PAUSE)
+        model.let_go(1)
+        await until_waiting(handle, "paused")
+        empty(journal_url)
+        made = await rebuild(client, journal_url, queue)
+        assert "model_calls 1 body" in made.lost
+        await handle.signal(contracts.RESUME)
+        end: RunResult = await ended(handle)
+    assert end.status is Status.MODEL_FAILED
+    assert "of model call 1" in end.detail
+    assert "is not in the journal" in end.detail
 
 
 async def test_a_run_that_nobody_knows_or_that_never_began_has_nothing_to_rebuild(
