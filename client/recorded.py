@@ -16,13 +16,13 @@ from longshift.tools import ToolSpec
 
 if TYPE_CHECKING:
     from store.journal import Journal
-    from store.tables import ToolCallRow
+    from store.tables import ModelCallRow, ToolCallRow
 
 NAMED = 10
 """Calls that are named where one is asked for that does not exist: the latest."""
 
 
-OF_ROW = ("state", "dispatch", "note", "attempt", "started_at", "settled_at", "milliseconds")
+OF_ROW = ("kind", "state", "dispatch", "note", "attempt", "started_at", "settled_at", "milliseconds")
 """Fields of a call that stand in its row; None where it has none."""
 
 
@@ -42,6 +42,8 @@ class RecordedCall:
     malformed: str | None
     """What the model sent instead of a JSON object."""
     arguments_sha256: str
+    kind: str | None
+    """A longshift.tools.Kind; None where it has no row."""
     state: str | None
     """Of its row in the ledger: started, settled, fenced (never run under this dispatch or a lower one) or unknown.
     None where it has no row: it was not dispatched, or is a read under way."""
@@ -141,18 +143,25 @@ async def tool_call(journal_url: str, run_id: str, call_id: str) -> RecordedCall
 
 async def _tool_calls(journal: "Journal", run_id: str) -> list[RecordedCall]:
     """All tool calls of a run, in the order of the requests."""
+    replies = [one.message for one in await journal.messages(run_id)]
+    return tool_calls(run_id, await journal.model_calls(run_id), await journal.tool_calls(run_id), replies)
+
+
+def tool_calls(
+    run_id: str, turns: Sequence["ModelCallRow"], rows: Sequence["ToolCallRow"], transcript: Sequence[Message]
+) -> list[RecordedCall]:
+    """The tool calls that turns ask for, in their order, each with its row; rows without a turn stand last."""
     from store.tables import stored
 
-    rows = {(row.model_call, row.position, row.call_id): row for row in await journal.tool_calls(run_id)}
-    replies = [one.message for one in await journal.messages(run_id)]
-    told = {one.call_id: one.content for one in replies if isinstance(one, ToolMessage)}
+    left = {(row.model_call, row.position, row.call_id): row for row in rows}
+    told = {one.call_id: one.content for one in transcript if isinstance(one, ToolMessage)}
     found = []
-    for turn in await journal.model_calls(run_id):
+    for turn in turns:
         reply = AssistantMessage.model_validate_json(turn.body) if turn.body is not None else None
         for position, call in enumerate(reply.calls if reply else ()):
-            row = rows.pop((turn.number, position, stored(call.id)), None)
+            row = left.pop((turn.number, position, stored(call.id)), None)
             found.append(_recorded(run_id, turn.number, position, call, row, told.get(call.id)))
-    return found + [_without_turn(row) for row in rows.values()]
+    return found + [_without_turn(row) for row in left.values()]
 
 
 def _recorded(

@@ -19,6 +19,7 @@ from store.funds import Draw
 from store.ledger import Begun, Fenced, Standing
 from store.migrations import upgrade
 from store.rebuilding import RunRows
+from store.runs import RunFigures
 from store.tables import DecisionRow, ModelCallRow, RunRow, ToolCallRow
 from store.tool_calls import Observed
 from store.transcripts import Difference, StoredMessage, TranscriptCache
@@ -35,6 +36,7 @@ __all__ = [
     "Journal",
     "Lost",
     "Observed",
+    "RunFigures",
     "Standing",
     "StoredMessage",
 ]
@@ -237,6 +239,10 @@ class Journal:
     async def run(self, run_id: str) -> RunRow | None:
         """One run."""
         return await self._database.read(lambda c: runs.read_run(c, run_id))
+
+    async def figures(self, since: float) -> list[RunFigures]:
+        """The runs that were opened since then, summed up, the earliest first."""
+        return await self._database.read(lambda c: runs.read_figures(c, since))
 
     async def messages(self, run_id: str) -> list[StoredMessage]:
         """A run's confirmed messages, as they stand; `verify_chain` proves them."""

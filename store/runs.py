@@ -1,8 +1,10 @@
 """Runs as rows: opened, closed, listed. Functions of one transaction."""
 
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longshift.chain import Head, extend
@@ -27,6 +29,35 @@ _OPEN = {
     "sqlite": sqlite.insert(RUNS).on_conflict_do_nothing().returning(RUNS.c.run_id),
     "postgresql": postgresql.insert(RUNS).on_conflict_do_nothing().returning(RUNS.c.run_id),
 }
+
+
+HELD = "held"
+"""Kind of the decision that a run waits for something from outside; its detail has the `reason`."""
+
+
+@dataclass(frozen=True)
+class RunFigures:
+    """One run in few figures: what the journal holds of it, summed up."""
+
+    run_id: str
+    agent: str
+    endpoint: str
+    model: str
+    opened_at: float
+    """Seconds since the epoch, as `closed_at`."""
+    closed_at: float | None
+    status: str | None
+    """How it ended; None where no end is recorded."""
+    detail: str | None
+    model_calls: int
+    tool_calls: int
+    """Dispatched ones."""
+    output_tokens: int
+    """As reported."""
+    exposure: int
+    """Micro-USD that its model calls cost, or may have."""
+    held: tuple[str, ...]
+    """JSON details of the decisions by which it waited, in order."""
 
 
 def open_run(connection: Connection, run_id: str, spec: RunSpec, opening: Sequence[Message], opened_at: float) -> Head:
@@ -121,3 +152,38 @@ def read_decisions(connection: Connection, run_id: str) -> list[DecisionRow]:
     """A run's decisions, in the order of writing."""
     rows = select(DECISIONS).where(DECISIONS.c.run_id == run_id).order_by(DECISIONS.c.number)
     return [DecisionRow(**row._mapping) for row in connection.execute(rows)]
+
+
+def read_figures(connection: Connection, since: float) -> list[RunFigures]:
+    """The runs that were opened since then, seconds since the epoch, the earliest first."""
+    wanted = RUNS.c.opened_at >= since
+    ids = select(RUNS.c.run_id).where(wanted)
+    model_calls = select(
+        MODEL_CALLS.c.run_id,
+        func.count().label("model_calls"),
+        func.sum(func.coalesce(MODEL_CALLS.c.output_tokens, 0)).label("output_tokens"),
+        func.sum(func.coalesce(MODEL_CALLS.c.cost, MODEL_CALLS.c.estimate)).label("exposure"),
+    )
+    asked = connection.execute(model_calls.where(MODEL_CALLS.c.run_id.in_(ids)).group_by(MODEL_CALLS.c.run_id))
+    sums = {row.run_id: row for row in asked}
+    tools = select(TOOL_CALLS.c.run_id, func.count()).where(TOOL_CALLS.c.run_id.in_(ids))
+    made = {row.run_id: row[1] for row in connection.execute(tools.group_by(TOOL_CALLS.c.run_id))}
+    waits = select(DECISIONS.c.run_id, DECISIONS.c.detail).where(DECISIONS.c.run_id.in_(ids), DECISIONS.c.kind == HELD)
+    held: defaultdict[str, list[str]] = defaultdict(list)
+    for run_id, detail in connection.execute(waits.order_by(DECISIONS.c.run_id, DECISIONS.c.number)):
+        held[run_id].append(detail)
+    columns = ("run_id", "agent", "endpoint", "model", "opened_at", "closed_at", "status", "detail")
+    runs = select(*(RUNS.c[name] for name in columns)).where(wanted).order_by(RUNS.c.opened_at, RUNS.c.run_id)
+    found = []
+    for row in connection.execute(runs):
+        of = sums.get(row.run_id)
+        figures = RunFigures(
+            **row._mapping,
+            model_calls=of.model_calls if of else 0,
+            tool_calls=made.get(row.run_id, 0),
+            output_tokens=int(of.output_tokens) if of else 0,
+            exposure=int(of.exposure) if of else 0,
+            held=tuple(held[row.run_id]),
+        )
+        found.append(figures)
+    return found
