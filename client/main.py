@@ -27,6 +27,7 @@ COMMANDS = {
     "result": ("looking", "Print how a shift ended."),
     "transcript": ("looking", "Print the messages of a shift, or one tool call whole."),
     "audit": ("auditing", "Check a shift's journal and history against each other."),
+    "report": ("reporting", "Write a report of a shift, or of all, as one HTML file."),
     "journal": ("auditing", "Make a shift's rows in the journal from its history."),
     "approvals": ("answering", "List what shifts ask a person."),
     "approve": ("answering", "Let the effect be made that a shift asks about."),
