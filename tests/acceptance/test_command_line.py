@@ -66,7 +66,7 @@ def test_the_help_names_every_command_with_its_line() -> None:
     assert ended.code == 0
     for name, (_, text) in COMMANDS.items():
         assert f"  {name} " in ended.out
-        assert text in ended.out
+        assert text in " ".join(ended.out.split())  # long ones stand on two lines
 
 
 def test_help_imports_no_command_and_nothing_heavy() -> None:
