@@ -2,6 +2,7 @@
 
 from longshift.agent import Agent
 from longshift.episode import EpisodeReport, validate_episode
+from longshift.evidence import EvidenceCheck, Trajectory, Verdict, evidence_check
 from longshift.limits import Limits
 from longshift.questions import ApprovalRule
 from longshift.status import Status
@@ -25,6 +26,7 @@ __all__ = [
     "ArgumentsRefused",
     "DeclarationRefused",
     "EpisodeReport",
+    "EvidenceCheck",
     "Limits",
     "Status",
     "Tool",
@@ -35,6 +37,9 @@ __all__ = [
     "ToolOutcomeUnknown",
     "ToolRefused",
     "ToolTransient",
+    "Trajectory",
+    "Verdict",
+    "evidence_check",
     "tool",
     "validate_episode",
 ]

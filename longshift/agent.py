@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, InstanceOf, field_validator
 
 from longshift import jsontext
+from longshift.evidence import EvidenceCheck
 from longshift.funds import FundName
 from longshift.limits import Limits
 from longshift.messages import Payload
@@ -66,6 +67,8 @@ class Agent(BaseModel):
     context: ContextPolicy = "stop"
     fund: FundName | None = None
     """Name of a fund in the journal that pays for the model calls of its runs, unless a run names another."""
+    evidence: tuple[InstanceOf[EvidenceCheck], ...] = ()
+    """Checks that `longshift eval` judges its runs by, once they have ended. No run knows of them."""
 
     @field_validator("name")
     @classmethod
@@ -109,6 +112,21 @@ class Agent(BaseModel):
                 raise ValueError(f"two tools are called {item.spec.name}; give one another name")
             names.add(item.spec.name)
         return tuple(tools)
+
+    @field_validator("evidence", mode="before")
+    @classmethod
+    def _checks(cls, checks: object) -> object:
+        if not isinstance(checks, (list, tuple)):
+            raise ValueError("must be a tuple of checks")
+        names: set[str] = set()
+        for item in checks:
+            if not isinstance(item, EvidenceCheck):
+                shown = getattr(item, "__name__", type(item).__name__)
+                raise ValueError(f"{shown} is not a check; put @evidence_check(...) above the function")
+            if item.name in names:
+                raise ValueError(f"two checks are called {item.name}; give one another name")
+            names.add(item.name)
+        return tuple(checks)
 
     def spec(self) -> AgentSpec:
         """The agent as data."""

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from longshift.agent import Agent
+from longshift.evidence import EvidenceCheck
 from longshift.tools import Tool
 from worker.problems import SettingsRefused, Sources
 from worker.settings import AgentSettings, PythonAgent, Settings
@@ -72,17 +73,24 @@ def _load(name: str, section: AgentSettings, sources: Sources, problems: list[st
         }
         given: dict[str, Any] = {**dict(base), **own}
     else:
-        tools = []
-        for position, reference in enumerate(section.tools):
-            place_of_tool = ("agents", name, "tools", position)
-            tool = _found(reference, place_of_tool, sources, problems)
-            if tool is not None and not isinstance(tool, Tool):
-                text = f"{reference} is {_kind(tool)}, not a tool; put @tool above the function"
-                problems.append(sources.line(place_of_tool, text))
-            tools.append(tool)
+        named = {
+            "tools": (section.tools, Tool, "a tool; put @tool above the function"),
+            "evidence": (section.evidence, EvidenceCheck, "a check; put @evidence_check(...) above the function"),
+        }
+        found: dict[str, tuple[object, ...]] = {}
+        for key, (references, kind, remedy) in named.items():
+            things = []
+            for position, reference in enumerate(references):
+                where_it_stands = ("agents", name, key, position)
+                thing = _found(reference, where_it_stands, sources, problems)
+                if thing is not None and not isinstance(thing, kind):
+                    text = f"{reference} is {_kind(thing)}, not {remedy}"
+                    problems.append(sources.line(where_it_stands, text))
+                things.append(thing)
+            found[key] = tuple(things)
         if len(problems) > before:
             return None
-        given = {**dict(section), "tools": tuple(tools)}
+        given = {**dict(section), **found}
     try:
         return Agent(**{**given, "name": name})
     except ValidationError as error:

@@ -163,6 +163,8 @@ class DeclaredAgent(Section):
     """Name of an endpoint."""
     tools: tuple[Reference, ...] = ()
     """`module:attribute` of each tool."""
+    evidence: tuple[Reference, ...] = ()
+    """`module:attribute` of each check that `longshift eval` judges its runs by."""
     mcp_servers: tuple[Words, ...] = ()
     """Names of MCP servers, whose allowed tools it has too."""
     limits: dict[str, object] = Field(default_factory=dict)

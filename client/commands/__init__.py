@@ -7,6 +7,7 @@ steering.py    stop, pause, resume, limits, tell: change a shift
 funds.py       funds: list, set and raise shared budgets
 diagnosing.py  doctor: look whether all is there that shifts need
 replaying.py   replay: play cases
+evaluating.py  eval: judge shifts by evidence
 reporting.py   report: a shift, or many, as an HTML page
 completing.py  completion: scripts for shells
 session.py     a client for the time of one command, and the options that commands share

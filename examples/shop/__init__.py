@@ -5,5 +5,5 @@ agent.py          the agents `shop` and `buyer`
 turns.json        authored turns of the opening shift, for a replay endpoint
 buyer_turns.json  authored turns of a shift that orders
 supplier.py       a supplier to order from: python -m examples.shop.supplier
-evidence.py       the independent check of what a shift drafted
+evidence.py       the independent checks of what a shift drafted and ordered
 """

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from examples.shop.evidence import drafts, orders
 from examples.shop.tools import draft_order, list_stock, place_order, product
 from longshift import Agent, Limits
 
@@ -10,6 +11,7 @@ agent = Agent(
     system="Prepare replenishment drafts with the tools. Drafts are proposals, never purchases.",
     endpoint="authored",
     tools=(list_stock, product, draft_order),
+    evidence=(drafts,),
 )
 
 buyer = Agent(
@@ -18,6 +20,7 @@ buyer = Agent(
     endpoint="authored-orders",
     tools=(list_stock, draft_order, place_order),
     limits=Limits(seconds=86_400.0),
+    evidence=(orders,),
 )
 """The agent that orders from the supplier. Its shift has a day, since it waits for a person."""
 

@@ -1,19 +1,19 @@
-"""The shop's own check of a shift: were the right drafts made?
+"""The shop's own checks of a shift: were the right drafts made, and the right orders placed?
 
-It reads the drafts out of the observations of the registered tool, never out of prose, and knows what it expects by
-itself, so that neither a model that only describes its drafts nor a tool that computes them wrongly can pass.
+They read them out of the observations of the registered tools, never out of prose, and know what they expect by
+themselves, so that neither a model that only describes its drafts nor a tool that computes them wrongly can pass.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from longshift import validate_episode
+from longshift import Trajectory, Verdict, evidence_check, validate_episode
 from longshift.messages import Message, ToolMessage
 from longshift.observations import read
 
-TOOL = "draft_order"
-"""The registered name of the tool whose observations count."""
+TOOL, ORDER_TOOL = "draft_order", "place_order"
+"""The registered names of the tools whose observations count."""
 EXPECTED = (
     {"sku": "SKU-STRAWBERRY", "quantity": 4, "total_cents": 1100, "currency": "USD"},
     {"sku": "SKU-VANILLA", "quantity": 6, "total_cents": 1500, "currency": "USD"},
@@ -57,6 +57,38 @@ def check_drafts(messages: Sequence[Message]) -> Evidence:
     else:
         return Evidence(True, drafts, total, f"both drafts were made, once each, {total} cents in all")
     return Evidence(False, drafts, total, sentence)
+
+
+@evidence_check(
+    looks_at="what draft_order returned: vanilla and strawberry, each once, as many as are needed at their prices, and "
+    "nothing else drafted or refused",
+    cannot_know="whether the stock that the shop tells of is the stock in the freezer, and whether the answer says the "
+    "same as the drafts",
+)
+def drafts(trajectory: Trajectory) -> Verdict:
+    """The drafts of an opening shift are the right ones."""
+    found = check_drafts(trajectory.messages)
+    return Verdict(found.verdict, found.sentence)
+
+
+@evidence_check(
+    looks_at="what place_order returned, or a person said that it had: vanilla and strawberry, each ordered once, as "
+    "many as are needed",
+    cannot_know="whether the supplier holds these orders and no others; compare with the supplier's own list",
+)
+def orders(trajectory: Trajectory) -> Verdict:
+    """The orders of a shift that buys are the right ones."""
+    made = [(order.get("sku"), order.get("quantity")) for order in _objects(trajectory.values(ORDER_TOOL))]
+    wanted = [(draft["sku"], draft["quantity"]) for draft in EXPECTED]
+    shown = ", ".join(f"{sku} x {quantity}" for sku, quantity in made) or "nothing"
+    if sorted(made, key=str) == sorted(wanted, key=str):
+        return Verdict(True, f"both orders were placed, once each: {shown}")
+    return Verdict(False, f"the orders are not the expected ones: {shown}")
+
+
+def _objects(values: list[Any]) -> list[dict[str, Any]]:
+    """The values as objects; what is none is an order of nothing known."""
+    return [value if isinstance(value, dict) else {} for value in values]
 
 
 def _is_draft(value: object) -> bool:

@@ -12,7 +12,11 @@ from worker.problems import SettingsRefused
 from worker.settings import load_settings
 
 MODULE = """
-from longshift import Agent, tool
+from longshift import Agent, Verdict, evidence_check, tool
+
+@evidence_check(looks_at="nothing", cannot_know="anything")
+def seen(trajectory) -> Verdict:
+    return Verdict(True, "seen")
 
 @tool(kind="read")
 def look() -> str:
@@ -82,6 +86,14 @@ def test_an_agent_in_the_file_is_what_it_says() -> None:
     assert [tool.spec.name for tool in agent.tools] == ["look"]
 
 
+def test_an_agent_brings_its_checks_and_one_in_the_file_names_them() -> None:
+    Path("mine.py").write_text(MODULE.replace("tools=(look,)", "tools=(look,), evidence=(seen,)"))
+
+    agents = load(declared('["mine:look"]', 'evidence = ["mine:seen"]\n') + '[agents.b]\nuse = "mine:agent"\n')
+
+    assert [[check.name for check in agents[name].evidence] for name in "ab"] == [["seen"], ["seen"]]
+
+
 def test_a_users_module_hides_none_of_ours() -> None:
     Path("workflows.py").write_text("raise RuntimeError('hidden')")
 
@@ -98,6 +110,14 @@ def test_a_users_module_hides_none_of_ours() -> None:
         (declared('["mine:lock"]'), "longshift.toml: agents.a.tools.0: the module mine has no lock; mend the name"),
         (declared('["mine:nothing"]'), "agents.a.tools.0: mine:nothing is None; name what is declared there"),
         (declared('["mine:plain"]'), "agents.a.tools.0: mine:plain is a function, not a tool; put @tool above the fu"),
+        (
+            declared("[]", 'evidence = ["mine:plain"]'),
+            "agents.a.evidence.0: mine:plain is a function, not a check; put @evidence_check(...) above the function",
+        ),
+        (
+            declared("[]", 'evidence = ["mine:seen", "mine:seen"]'),
+            "agents.a.evidence: two checks are called seen; give one another name",
+        ),
         (declared('["mine:look", "mine:look"]'), "agents.a.tools: two tools are called look; give one another name"),
         (
             '[agents.a]\nuse = "mine:look"',

@@ -1,0 +1,134 @@
+"""Evidence: how checks are declared, and what they find of a trajectory."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from examples.shop.agent import agent, buyer
+from examples.shop.evidence import drafts, orders
+from longshift import Agent, EvidenceCheck, Status, Trajectory, Verdict, evidence_check
+from longshift.contracts import RunResult
+from longshift.evidence import grade
+from longshift.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from longshift.observations import error, ok
+from longshift.tools import DeclarationRefused
+
+COMPLETED = RunResult(run_id="r", status=Status.COMPLETED, answer="Done.", detail="answered")
+VANILLA: dict[str, Any] = {"sku": "SKU-VANILLA", "quantity": 6, "total_cents": 1500, "currency": "USD"}
+STRAWBERRY: dict[str, Any] = {"sku": "SKU-STRAWBERRY", "quantity": 4, "total_cents": 1100, "currency": "USD"}
+
+
+def trajectory(tool: str, *contents: str) -> Trajectory:
+    """A completed shift whose calls of one tool were answered so."""
+    calls = tuple(ToolCall(id=f"c{number}", name=tool) for number in range(len(contents)))
+    answers = [
+        ToolMessage(call_id=call.id, name=tool, content=content) for call, content in zip(calls, contents, strict=True)
+    ]
+    asked = [AssistantMessage(content="", calls=calls)] if calls else []
+    messages: list[Message] = [UserMessage(content="Go."), *asked, *answers]
+    return Trajectory(COMPLETED, (*messages, AssistantMessage(content="Both drafts are made, 2600 cents in all.")))
+
+
+def checking(judge: Any) -> EvidenceCheck:
+    """A check that judges so."""
+    return evidence_check(name="own", looks_at="what it likes", cannot_know="anything else")(judge)
+
+
+def test_a_check_is_declared_with_what_it_looks_at_and_what_it_cannot_know() -> None:
+    @evidence_check(looks_at="the answer", cannot_know="whether it is true")
+    def answered(given: Trajectory) -> Verdict:
+        return Verdict(given.result.answer is not None, f"the answer is {given.result.answer}")
+
+    assert (answered.name, answered.looks_at, answered.cannot_know) == (
+        "answered",
+        "the answer",
+        "whether it is true",
+    )
+    (graded,) = grade([answered], trajectory("look"))
+    assert graded.check is answered
+    assert graded.verdict == Verdict(True, "the answer is Done.")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"looks_at": " "}, "check own: looks_at is blank; say it in a sentence"),
+        ({"cannot_know": ""}, "check own: cannot_know is blank; say it in a sentence"),
+        ({"name": "Own check"}, "check 'Own check': cannot be the name of a check"),
+    ],
+)
+def test_a_check_that_says_too_little_is_refused_where_it_is_declared(given: dict[str, str], words: str) -> None:
+    with pytest.raises(DeclarationRefused, match="^" + words):
+        evidence_check(**{"name": "own", "looks_at": "a", "cannot_know": "b", **given})(lambda given: Verdict(True, ""))
+
+
+def test_a_trajectory_tells_values_and_errors_of_one_tool_by_its_registered_name() -> None:
+    given = trajectory("look", ok(1), error("refused", "no"), ok([2]))
+
+    assert given.values("look") == [1, [2]]
+    assert given.errors("look") == [{"kind": "refused", "message": "no"}]
+    assert (given.values("other"), given.errors("other")) == ([], [])
+
+
+def test_a_check_that_fails_itself_did_not_pass() -> None:
+    def broken(given: Trajectory) -> Verdict:
+        raise LookupError("no\nsuch order")
+
+    found = grade([checking(broken), checking(lambda given: True)], trajectory("look"))
+
+    assert [one.verdict.passed for one in found] == [False, False]
+    assert found[0].verdict.sentence == "the check itself failed with LookupError: no such order"
+    assert found[1].verdict.sentence == "the check itself failed: it returned bool instead of a Verdict"
+
+
+def test_only_a_valid_episode_is_judged() -> None:
+    given = trajectory("look", ok(1))
+    doubled = Trajectory(COMPLETED, (*given.messages, given.messages[-1]))
+
+    (found,) = grade([checking(lambda given: Verdict(True, "all is well"))], doubled)
+
+    assert found.verdict.passed is False
+    assert found.verdict.sentence.startswith(
+        "message 4 breaks the episode: an assistant message follows a final answer"
+    )
+
+
+def test_the_agents_of_the_shop_declare_their_checks_and_no_run_knows_of_them() -> None:
+    assert agent.evidence == (drafts,)
+    assert buyer.evidence == (orders,)
+    assert "evidence" not in agent.spec().model_dump()
+
+
+@pytest.mark.parametrize(
+    ("check", "tool", "contents", "passed", "words"),
+    [
+        (drafts, "draft_order", [ok(VANILLA), ok(STRAWBERRY)], True, "both drafts were made, once each, 2600 cents"),
+        (drafts, "draft_order", [ok(VANILLA)], False, "the drafts are not the expected ones: SKU-VANILLA x 6"),
+        (drafts, "draft_order", [], False, "no draft was made"),
+        (drafts, "order", [ok(VANILLA), ok(STRAWBERRY)], False, "no draft was made"),
+        (orders, "place_order", [ok(STRAWBERRY), ok(VANILLA)], True, "both orders were placed, once each"),
+        (orders, "place_order", [ok(VANILLA), ok(VANILLA)], False, "SKU-VANILLA x 6, SKU-VANILLA x 6"),
+        (orders, "place_order", [ok(VANILLA), error("refused", "no")], False, "not the expected ones: SKU-VANILLA x 6"),
+        (orders, "place_order", [ok("ordered"), ok(None)], False, "None x None, None x None"),
+        (orders, "place_order", [], False, "not the expected ones: nothing"),
+    ],
+)
+def test_the_shops_checks_judge_by_what_the_tools_observed(
+    check: EvidenceCheck, tool: str, contents: list[str], passed: bool, words: str
+) -> None:
+    (found,) = grade([check], trajectory(tool, *contents))
+
+    assert found.verdict.passed is passed
+    assert words in found.verdict.sentence
+
+
+def test_an_agent_takes_checks_only_each_under_its_own_name() -> None:
+    def declared(*checks: object) -> Agent:
+        return Agent(name="a", system="", endpoint="e", evidence=checks)
+
+    assert declared(drafts, orders).evidence == (drafts, orders)
+    with pytest.raises(ValidationError, match=r"len is not a check; put @evidence_check\(\.\.\.\) above the function"):
+        declared(len)
+    with pytest.raises(ValidationError, match="two checks are called drafts; give one another name"):
+        declared(drafts, drafts)
