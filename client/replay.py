@@ -122,7 +122,7 @@ async def play(cases: Sequence[Case], agents: Mapping[str, Agent], told: Callabl
     """
     plays = {f"case-{number}": Play(f"case-{number}", case) for number, case in enumerate(cases, start=1)}
     places = asyncio.Semaphore(AT_ONCE)
-    async with _stage(plays, agents) as stage:
+    async with open_stage(plays, agents) as stage:
 
         async def one(play: Play) -> Outcome:
             async with places:
@@ -165,6 +165,10 @@ class Play:
         self._problems: list[str] = []
         self._handle: WorkflowHandle[Any, Any] | None = None
         self._may_open = asyncio.Event()
+
+    def endpoint(self) -> Endpoint:
+        """The model of its run."""
+        return ReplayEndpoint(self.case.name, self.config)
 
     async def run(self, stage: Stage) -> Outcome:
         """Start the run, send what is to be sent, wait for its end, and compare."""
@@ -238,7 +242,7 @@ class Play:
 
 
 @asynccontextmanager
-async def _stage(plays: Mapping[str, Play], agents: Mapping[str, Agent]) -> AsyncIterator[Stage]:
+async def open_stage(plays: Mapping[str, Play], agents: Mapping[str, Agent]) -> AsyncIterator[Stage]:
     """A server, a journal and a worker, all in a folder that is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="longshift-cases-") as folder:
         url = f"sqlite:///{folder}/journal.db"
@@ -248,9 +252,7 @@ async def _stage(plays: Mapping[str, Play], agents: Mapping[str, Agent]) -> Asyn
             client = await Client.connect(server.address, plugins=[longshift_plugin()], runtime=runtime)
             journal = await Journal.open(url)
             configs: dict[str, EndpointConfig] = {run_id: play.config for run_id, play in plays.items()}
-            endpoints: dict[str, Endpoint] = {
-                run_id: ReplayEndpoint(play.case.name, play.config) for run_id, play in plays.items()
-            }
+            endpoints = {run_id: play.endpoint() for run_id, play in plays.items()}
             activities = Activities(journal, agents, endpoints, configs, HEARTBEAT_SECONDS)
             worker = Worker(
                 client,

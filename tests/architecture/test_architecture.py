@@ -17,7 +17,18 @@ from longshift.messages import Payload
 from workflows import calls
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("longshift", "store", "endpoints", "toolsets", "activities", "workflows", "worker", "client", "examples")
+ROOMS = (
+    "longshift",
+    "store",
+    "endpoints",
+    "toolsets",
+    "activities",
+    "workflows",
+    "worker",
+    "client",
+    "lab",
+    "examples",
+)
 STARTS = {"start_activity", "execute_activity"}
 WITHIN_THE_TASK = "check_attributes"
 """The one local activity: it only looks, and what it finds must hold for the very task that it is a part of."""

@@ -1,0 +1,101 @@
+"""`longshift lab`: perform labs, print what came out and what must."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from client import show
+from client.commands.session import json_option
+from client.inert import inert
+from lab.labs import LABS, Finding, Lab, perform
+from longshift.jsontext import canonical
+
+HOLD, DIFFER = 0, 1
+"""Exit codes: every figure came out as it must, or some did not."""
+
+
+@click.group("lab")
+def lab_command() -> None:
+    """Show the arithmetic of reliability on the real workflow.
+
+    Each lab runs shifts with scripted models on a server and a worker of its own, and prints every figure beside the
+    one that must come out. Exit codes: 0 all came out so, 1 some did not.
+
+    \b
+    Examples:
+      longshift lab all
+      longshift lab deaths
+      longshift lab context-cost --json
+    """
+
+
+def _command(name: str, labs: Sequence[Lab], text: str) -> click.Command:
+    @json_option
+    def perform_them(as_json: bool) -> int:
+        return _performed(labs, as_json)
+
+    example = f"\b\nExample:\n  longshift lab {name}"
+    return click.command(name, help=f"{text}\n\n{example}", short_help=text)(perform_them)
+
+
+for _lab in LABS:
+    lab_command.add_command(_command(_lab.name, [_lab], _lab.proves))
+lab_command.add_command(_command("all", LABS, "Perform all labs, on one server and one worker."))
+
+
+def _performed(labs: Sequence[Lab], as_json: bool) -> int:
+    logging.getLogger("temporalio.activity").setLevel(logging.ERROR)  # a lab may well be about a step that fails
+    findings = asyncio.run(perform(labs))
+    holds = all(finding.holds for finding in findings)
+    if as_json:
+        show.document({"holds": holds, "labs": [finding.document() for finding in findings]})
+    else:
+        for finding in findings:
+            _tell(finding)
+        differing = sum(not figure.holds for finding in findings for figure in finding.figures)
+        figures = sum(len(finding.figures) for finding in findings)
+        show.line(f"{figures} figures, {differing or 'none'} of them not as they must be")
+    return HOLD if holds else DIFFER
+
+
+def _tell(finding: Finding) -> None:
+    click.secho(f"{finding.lab.name}: {finding.lab.proves}", bold=True)
+    _table(
+        [
+            {
+                "": "holds" if figure.holds else "differs",
+                "figure": figure.name,
+                "must be": _shown(figure.expected),
+                "came": _shown(figure.measured),
+            }
+            for figure in finding.figures
+        ]
+    )
+    if finding.rows:
+        _table([{name: str(cell) for name, cell in row.items()} for row in finding.rows])
+    click.echo()
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None else value if isinstance(value, str) else canonical(value)
+
+
+def _table(rows: Sequence[dict[str, str]]) -> None:
+    """A table where stdout is a terminal, else lines with tabs."""
+    console = Console()
+    if not console.is_terminal:
+        for cells in (list(rows[0]), *(list(row.values()) for row in rows)):
+            click.echo("  " + "\t".join(map(inert, cells)))
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for name in rows[0]:
+        table.add_column(name)
+    for row in rows:
+        style = "red" if row.get("") == "differs" else ""
+        table.add_row(*(Text(inert(cell), style=style) for cell in row.values()))
+    console.print(table)
