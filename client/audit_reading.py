@@ -110,20 +110,32 @@ async def read_recording(client: Client, run_id: str) -> Recording:
     converter = converter_of(client, run_id)
     with rpc_border(run_id):
         latest = (await client.get_workflow_handle(run_id).describe()).run_id
-        waiting, found, missing = [latest], dict[str, TemporalRun](), list[str]()
+        linked = [latest]  # named by the run itself: where one of these is gone, something is missing
+        waiting, found, gone = [latest, *await _listed(client, run_id)], dict[str, TemporalRun](), set[str]()
         while waiting:
             current = waiting.pop(0)
-            if current in found or current in missing:
+            if current in found or current in gone:
                 continue
             run = await _read_run(client, run_id, current, converter)
             if run is None:
-                missing.append(current)
+                gone.add(current)
                 continue
             found[current] = run
-            waiting += [one for one in (run.continued_from, run.reset_from, run.goes_on_in) if one]
-    if latest in missing:
+            named = [one for one in (run.continued_from, run.reset_from, run.goes_on_in) if one]
+            linked += named
+            waiting += named
+    if latest not in found:
         raise NoSuchRun(run_id)
-    return Recording(latest, tuple(found.values()), tuple(missing))
+    return Recording(latest, tuple(found.values()), tuple(one for one in dict.fromkeys(linked) if one in gone))
+
+
+async def _listed(client: Client, run_id: str) -> list[str]:
+    """Temporal's ids of all runs that the server lists under a run's id. Whoever starts an ended run again, under its
+    own id, makes another chain on the same journal."""
+    if "'" in run_id:
+        return []  # no id of ours, and the query knows no way to write it
+    found = client.list_workflows(f"WorkflowId = '{run_id}'")
+    return [execution.run_id async for execution in found]
 
 
 async def _read_run(client: Client, run_id: str, run: str, converter: DataConverter) -> TemporalRun | None:

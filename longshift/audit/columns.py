@@ -48,6 +48,8 @@ class Expected:
     """The row surely stands in the journal; else nothing told the workflow whether it was written."""
     variants: tuple[Mapping[str, Column], ...]
     """What the row may be, the one that is made from the history first."""
+    made_anew: bool = True
+    """A journal that is made from the history gets the row, though it need not stand."""
 
     def misfit(self, row: Row, absent: Container[str] = ()) -> tuple[str, str] | None:
         """The first column of `row` that cannot be, and what is wrong with it; None where the row fits.

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from longshift.contracts import (
+    JOURNAL_AWAY,
     CalledModel,
     CallModel,
     CloseRun,
@@ -78,12 +79,21 @@ class Step:
     def not_entered(self) -> bool:
         """Whether the journal surely holds nothing of a model call by this step: it was refused before."""
         failure = self.model_failure
-        return failure is not None and failure.kind in ("fund", "journal")
+        return failure is not None and (failure.kind == "fund" or (failure.kind == "journal" and not failure.transient))
+
+    @property
+    def journal_away(self) -> bool:
+        """Whether the journal was away when the step was to be entered: nothing was done then, though a commit may have
+        been lost with its answer."""
+        if self.failed is None:
+            return False
+        reported = self.model_failure
+        return self.failed.type == JOURNAL_AWAY or (reported is not None and reported.kind == "journal")
 
     @property
     def entered(self) -> bool:
         """Whether the journal surely took what a model call, or the end, brought along."""
-        return self.done or (self.model_failure is not None and not self.not_entered)
+        return self.done or (self.model_failure is not None and not self.not_entered and not self.journal_away)
 
     @property
     def ran(self) -> RanTool | None:

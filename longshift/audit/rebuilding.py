@@ -54,12 +54,13 @@ def rebuilt(sides: Sides, now: float) -> Rebuilt:
     if not found.removed and not any(one.must for one in missing) and numbers == list(range(1, len(numbers) + 1)):
         return found  # what is not there need not be
     for one in missing:
+        if not one.must and not one.made_anew:
+            continue
         made = _made(one, _standing(one, sides.journal or {}))
-        if made is not None:
-            found.rows[one.table].append(made)
-            found.made += 1
-            name = _named((one.table, *one.key))
-            found.lost |= {f"{name} {column}": weight for column, weight in one.lost if made[column] is None}
+        found.rows[one.table].append(made)
+        found.made += 1
+        name = _named((one.table, *one.key))
+        found.lost |= {f"{name} {column}": weight for column, weight in one.lost if made[column] is None}
     _number(found.rows["decisions"])
     _say_so(sides.run_id, found, now)
     return found
@@ -93,21 +94,14 @@ def _standing(one: Expected, standing: Rows) -> Row:
     return {}
 
 
-def _made(one: Expected, standing: Row) -> dict[str, Any] | None:
-    """A row as the history says it, with what the standing one has that may be so; None for one that nothing can be
-    made of, and that nothing misses: a read whose outcome never reached the workflow."""
-    if not one.must and one.table == "tool_calls" and _value(one, "kind") == "read":
-        return None
+def _made(one: Expected, standing: Row) -> dict[str, Any]:
+    """A row as the history says it, with what the standing one has that may be so."""
     made = one.made()
     for name, column in one.variants[0].items():
         given = standing.get(name)
         if given is not None and column.fits(given):
             made[name] = given
     return made
-
-
-def _value(one: Expected, name: str) -> Any:
-    return one.variants[0][name].value
 
 
 def _number(decisions: list[dict[str, Any]]) -> None:

@@ -37,12 +37,14 @@ class Projection:
     messages: dict[int, Message] = field(default_factory=dict)
     """The transcript as the history has it: large messages stand there cut."""
 
-    def add(self, table: str, key: tuple[Any, ...], must: bool, *variants: Mapping[str, Column]) -> None:
+    def add(
+        self, table: str, key: tuple[Any, ...], must: bool, *variants: Mapping[str, Column], made_anew: bool = True
+    ) -> None:
         """Enter a row. One that was entered before stays, and is sure once it is sure."""
         before = self.rows.get((table, *key))
         if before is not None:
             must, variants = must or before.must, before.variants
-        self.rows[table, *key] = Expected(table, key, must, variants)
+        self.rows[table, *key] = Expected(table, key, must, variants, made_anew)
 
 
 def project(run_id: str, parts: Sequence[Part], history: History) -> Projection:
@@ -105,8 +107,8 @@ class _Projecting:
             heads.append((step.request.head, step.entered))
         for number in self.steps.calls:
             self._model_call(number)
-        for key, must, variants in tool_rows(self.run_id, self.spec, self.history):
-            self.out.add("tool_calls", key, must, *variants)
+        for key, row in tool_rows(self.run_id, self.spec, self.history):
+            self.out.add("tool_calls", key, row.must, *row.variants, made_anew=row.made_anew)
         self._run(heads)
         return self.out
 
@@ -204,7 +206,7 @@ class _Projecting:
         last = {"sender": self._sender(number), "started_at": moment(at)}
         for step in reversed(tried):
             turn, failure = step.turn, step.model_failure
-            if failure is not None and failure.message.endswith(NOT_USED):
+            if step.journal_away or (failure is not None and failure.message.endswith(NOT_USED)):
                 continue
             if turn is not None or failure is not None:
                 outcome = self._answered(turn) if turn is not None else _failed(failure)
@@ -214,7 +216,8 @@ class _Projecting:
                 break
         else:
             variants = [base | outcome | last | self._paid(request, None, told=False) for outcome in _unreported(at)]
-            self.out.add("model_calls", (number,), any(step.entered for step in tried), *variants)
+            sure, away = any(step.entered for step in tried), all(step.journal_away for step in tried)
+            self.out.add("model_calls", (number,), sure, *variants, made_anew=not away)
         if request.forgotten is not None:
             self._remembered(request, any(step.entered for step in tried))
 
@@ -285,7 +288,7 @@ class _Projecting:
 
     def _run(self, heads: Sequence[tuple[Head, bool]]) -> None:
         assert self.spec is not None
-        requests = [step.request for part in self.parts for step in part.steps]
+        requests = [step.request for part in self.history.parts for step in part.steps]
         opened = [request.started_at for request in requests if isinstance(request, OpenRun)]
         started = self.carried.started_at if self.carried else opened[0] if opened else 0.0
         base = {

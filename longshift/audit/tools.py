@@ -4,6 +4,7 @@ One row is shared by all ways of a run: a reset leaves the rows of effects as th
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from longshift import contracts, observations
@@ -20,20 +21,27 @@ REBUILT = "rebuilt from the history, which does not say what came of it"
 NOTHING = fixed(None)
 
 
-def tool_rows(
-    run_id: str, spec: RunSpec, history: History
-) -> Iterator[tuple[Place, bool, tuple[Mapping[str, Column], ...]]]:
-    """Key, whether it surely stands, and what it may be, of each row."""
-    found: dict[Place, tuple[bool, tuple[Mapping[str, Column], ...]]] = {}
+@dataclass(frozen=True)
+class ToolRow:
+    """What a history says of the row of a call, as longshift.audit.columns.Expected has it."""
+
+    must: bool
+    variants: tuple[Mapping[str, Column], ...]
+    made_anew: bool = True
+
+
+def tool_rows(run_id: str, spec: RunSpec, history: History) -> Iterator[tuple[Place, ToolRow]]:
+    """Each row, with its key."""
+    found: dict[Place, ToolRow] = {}
     for (place, _), steps in _by_call(history).items():
         row = _Call(run_id, spec, history, place, steps).row()
         if row is not None:
             # Two calls of one id at one place are of two ways: the first that was entered has it.
             key = (place[0], place[1], fixed(place[2]).value)
-            must, variants = found.get(key, (False, ()))
-            found[key] = must or row[0], (*variants, *row[1])
-    for key, (must, variants) in found.items():
-        yield key, must, variants
+            other = found.get(key, ToolRow(False, (), False))
+            must, made_anew = other.must or row.must, other.made_anew or row.made_anew
+            found[key] = ToolRow(must, (*other.variants, *row.variants), made_anew)
+    yield from found.items()
 
 
 def _by_call(history: History) -> dict[tuple[Place, str], list[tuple[Step, str]]]:
@@ -69,29 +77,30 @@ class _Call:
         read = self.tool.repeat_of is not None or (self.recorded is not None and self.recorded.kind == "read")
         self.kind: Kind = "read" if read else "effect"
 
-    def row(self) -> tuple[bool, tuple[Mapping[str, Column], ...]] | None:
-        """Whether the row surely stands, and what it may be; None where there is none by this history."""
+    def row(self) -> ToolRow | None:
+        """What the row may be; None where there is none by this history."""
         ran = [step.ran for step in self.steps if step.ran is not None]
         if ran:
-            return True, (self._with("settled", self._outcome(ran[-1])),)
+            return ToolRow(True, (self._with("settled", self._outcome(ran[-1])),))
         begun = [step for step in self.steps if isinstance(step.request, RunTool) and not self._surely_not(step)]
         if self.kind == "read":
             late = self._with("settled", self._late())
-            return (False, (late,)) if begun else None
+            return ToolRow(False, (late,), made_anew=False) if begun else None
         asked = [step for step in self.steps if isinstance(step.returned, SettledEffect)]
         last = asked[-1] if asked else None
         after = [step for step in begun if last is None or step.at > last.at]
         fenced = isinstance(last.returned, SettledEffect) and last.returned.unknown is None if last else False
         if fenced and not after:
-            return True, (self._with("fenced", {}),)
+            return ToolRow(True, (self._with("fenced", {}),))
         if not begun and last is None:
             return None
         states = (self._with("unknown", {}), self._with("started", {}), self._with("settled", self._late()))
-        return last is not None, (*states, self._with("fenced", {}))
+        never_ran = last is None and all(step.journal_away for step in begun)
+        return ToolRow(last is not None, (*states, self._with("fenced", {})), made_anew=not never_ran)
 
     def _surely_not(self, step: Step) -> bool:
         """Whether a dispatch surely wrote no row."""
-        never = (contracts.JOURNAL_AWAY, contracts.PLACE_TAKEN, *contracts.NO_SUCH_TOOL)
+        never = (contracts.PLACE_TAKEN, *contracts.NO_SUCH_TOOL)
         if step.failed is None:
             return False
         return step.failed.type in never or (self.kind == "effect" and step.failed.type == NOT_TAKEN)

@@ -384,3 +384,15 @@ async def test_a_history_that_a_codec_hides_is_audited_with_the_codec_and_refuse
     assert all(check.verdict == "held" for check in found.checks())
     with pytest.raises(Unreadable, match="use the codec and the key of the workers"):
         (await read_evidence(client, journal_url, queue)).checks()
+
+
+async def test_a_run_that_was_started_again_under_its_own_id_holds(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    """Not by the client, which refuses it, but from the Temporal UI: the journal answers what it knows."""
+    turns = ([call("c1", "echo", text="a")], "Done.")
+    async with shop_open(client, queue, journal_url, PARROT, Script(*turns)):
+        for _ in range(2):
+            await ended(await started(client, queue))
+    checks = (await read_evidence(client, journal_url, queue)).checks()
+    assert differing(checks) == {}
