@@ -84,11 +84,12 @@ async def evaluate_cases(paths: Sequence[Path], agents: Mapping[str, Agent]) -> 
     if problems:
         raise CasesRefused(problems)
     found: list[Evaluated] = []
-    await play(cases, agents, lambda outcome: found.append(_of_case(outcome, agents)))
+    await play(cases, agents, lambda outcome: found.append(of_case(outcome, agents)))
     return found
 
 
-def _of_case(outcome: Outcome, agents: Mapping[str, Agent]) -> Evaluated:
+def of_case(outcome: Outcome, agents: Mapping[str, Agent]) -> Evaluated:
+    """Judge a case that was played. Without a result every check fails, with the reason."""
     agent = outcome.case.given.agent
     checks = agents[agent].evidence
     if outcome.result is None:

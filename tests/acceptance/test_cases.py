@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from client.cases import CasesRefused, read_cases
+from client.evaluating import of_case
 from client.replay import Outcome, Play, Stage, play, play_command
+from examples.shop.evidence import check_drafts
 from longshift import validate_episode
 from longshift.audit.checks import Check
 from longshift.status import Status
@@ -77,6 +79,18 @@ def test_the_transcript_is_a_valid_episode_and_complete_only_when_completed(
 @pytest.mark.parametrize("name", NAMES)
 def test_the_audit_of_a_case_finds_no_difference(audits: Mapping[str, list[Check]], name: str) -> None:
     assert audits[name] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_evidence_of_a_case_is_that_of_the_shop(
+    outcomes: Mapping[str, Outcome], settings: Settings, name: str
+) -> None:
+    found = of_case(outcomes[name], load_agents(settings))
+
+    (graded,) = found.graded
+    assert (found.name, found.agent, graded.check.name) == (name, "shop", "drafts")
+    shop = check_drafts(outcomes[name].transcript)
+    assert (found.passed, graded.verdict.sentence) == (shop.verdict, shop.sentence)
 
 
 def copied(folder: Path, name: str, /, expect: Mapping[str, Any], **changes: Any) -> Path:

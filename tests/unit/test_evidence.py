@@ -124,7 +124,7 @@ def test_the_shops_checks_judge_by_what_the_tools_observed(
 
 
 def test_an_agent_takes_checks_only_each_under_its_own_name() -> None:
-    def declared(*checks: object) -> Agent:
+    def declared(*checks: Any) -> Agent:
         return Agent(name="a", system="", endpoint="e", evidence=checks)
 
     assert declared(drafts, orders).evidence == (drafts, orders)
