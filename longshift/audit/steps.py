@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from longshift.audit.history import History, Part, Step
-from longshift.contracts import CallModel, CloseRun, OpenedRun, OpenRun, RunInput, RunResult, RunTool
+from longshift.audit.history import History, Part, Place, Step
+from longshift.contracts import CallModel, CloseRun, OpenedRun, OpenRun, RunInput, RunResult, RunTool, SettledEffect
 from longshift.limits import LimitsRefused
 from longshift.messages import ToolCall, ToolMessage, arguments_digest
 from longshift.status import Status
@@ -32,7 +32,8 @@ class _Way:
         """Of the latest model call."""
         self.refused = False
         """The latest model call was not paid for."""
-        self.dispatched: set[tuple[int, int, str, int]] = set()
+        self.due: dict[Place, int] = {}
+        """The number of a call's next dispatch: above that of the one before, and above the ledger's fence."""
         first = parts[0].carried.state if parts and parts[0].carried else None
         if first is not None:
             self.number = first.model_calls + first.withdrawn
@@ -105,11 +106,11 @@ class _Way:
             return f"{place} is run, and that model call brought no turn"
         if turn is not None and not (tool.position < len(calls) and _same(calls[tool.position], tool.call)):
             return f"{place} is not what the model asked for"
-        if isinstance(step.request, RunTool):
-            one = (tool.model_call, tool.position, tool.call.id, tool.dispatch)
-            if one in self.dispatched:
-                return f"{place} is dispatched twice under one number"
-            self.dispatched.add(one)
+        one = (tool.model_call, tool.position, tool.call.id)
+        if isinstance(step.request, RunTool) and tool.dispatch != self.due.get(one, 0):
+            return f"{place} is dispatched under the number {tool.dispatch} where {self.due.get(one, 0)} is due"
+        fence = step.returned.fence or 0 if isinstance(step.returned, SettledEffect) else 0
+        self.due[one] = max(tool.dispatch, fence) + 1
         ran = step.ran
         said = ran.observation.message if ran is not None else None
         if ran is not None and not (

@@ -329,3 +329,31 @@ def test_what_is_made_of_a_history_says_so() -> None:
     assert (last["kind"], last["at"], last["detail"]) == (REBUILT, 5.0, '{"lost":{}}')
     again = rebuilt(Sides("told", history("told"), made.rows), now=6.0)
     assert not again.changed
+
+
+def test_what_a_worker_wrote_that_was_given_up_is_no_difference() -> None:
+    """Its reply stands in the journal, and never became a message; what it cannot be is found all the same."""
+    rows = journal("stopped-now")
+    late = rows["model_calls"][0]
+    late |= {
+        "state": "answered",
+        "body": '{"calls":[],"content":"Too late.","role":"assistant"}',
+        "stop_reason": "stop",
+        "output_tokens": 3,
+        "usage": '{"output_tokens":3}',
+        "milliseconds": 12,
+        "ended_at": 99.0,
+    }
+    checks = audit("stopped-now", history("stopped-now"), rows, {})
+    assert texts(checks) == ""
+    assert "of 1 the workflow never heard what came of it" in next(c.text for c in checks if c.name == "model calls")
+    for column, value in (
+        ("body", "no message"),
+        ("allowed", 1),
+        ("sender", "nobody"),
+        ("failure", "{}"),
+        ("cost", "1"),
+    ):
+        assert differing(
+            audit("stopped-now", history("stopped-now"), rows | {"model_calls": [late | {column: value}]}, {})
+        )
