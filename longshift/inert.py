@@ -13,6 +13,8 @@ def inert(text: str, *, multiline: bool = False) -> str:
     Args:
         multiline: keep line feeds and tabs; else they are shown as well, so that no text can forge a line.
     """
+    if (text.replace("\n", "").replace("\t", "") if multiline else text).isprintable():
+        return text  # nearly all are, and a transcript may be long
     kept = JOINERS + ("\n\t" if multiline else "")
     return "".join(c if c in kept or not _acts(c) else _shown(c) for c in text)
 

@@ -18,13 +18,13 @@ from longshift import jsontext
 from longshift.context import Excerpt
 from longshift.jsontext import canonical
 
-MAX_PARTS = 10_000
+MAX_PARTS = 25_000
 """Messages, model calls and tool calls on a page."""
-MAX_BYTES = 16 * 1024 * 1024
+MAX_BYTES = 24 * 1024 * 1024
 """Bytes of their texts, as HTML."""
 MAX_CHARACTERS = 20_000
 """Characters shown of one text, where there is room."""
-MIN_CHARACTERS = 200
+MIN_CHARACTERS = 100
 """Characters shown of one text in any case."""
 BLOCK = 100
 """Steps that are folded together where there are many."""
@@ -89,6 +89,20 @@ Entry = Said | Step | Left
 
 
 @dataclass(frozen=True)
+class Asked:
+    """A model call with its tool calls, as the journal has them."""
+
+    call: Call
+    tools: Sequence[RecordedCall]
+    entered: bool
+    """Its reply became part of the transcript."""
+
+
+Planned = Confirmed | Asked | Left
+"""What an entry is made of; its texts are not looked at before it is known that it is shown."""
+
+
+@dataclass(frozen=True)
 class Block:
     """Neighbouring entries that are folded together."""
 
@@ -115,12 +129,12 @@ def transcript(records: Records, max_parts: int = MAX_PARTS, max_bytes: int = MA
         max_parts: messages, model calls and tool calls to show at most.
         max_bytes: bytes of their texts as HTML to show, about.
     """
-    entries, left = _within(list(_entries(records)), max_parts)
+    planned, left = _within(list(_planned(records)), max_parts)
     characters = MAX_CHARACTERS
-    shown = [_cut(entry, characters) for entry in entries]
+    shown = [_shown(one) for one in planned]
     while characters > MIN_CHARACTERS and sum(map(_bytes, shown)) > max_bytes:
         characters = max(MIN_CHARACTERS, characters // 2)
-        shown = [_cut(entry, characters) for entry in entries]
+        shown = [_cut(entry, characters) for entry in shown]
     cut = sum(text.left_out > 0 for entry in shown for text in _texts(entry))
     return Transcript(list(_blocks(shown)), characters, cut, left)
 
@@ -168,7 +182,7 @@ def _body(content: str) -> Mapping[str, object] | None:
     return found if isinstance(found, dict) else None
 
 
-def _entries(records: Records) -> Iterator[Entry]:
+def _planned(records: Records) -> Iterator[Planned]:
     """Everything, in the order in which the model met it."""
     turns = {message.turn for message in records.messages if message.turn is not None}
     asked: dict[int, list[RecordedCall]] = {}
@@ -178,10 +192,20 @@ def _entries(records: Records) -> Iterator[Entry]:
     place = 0
     for call in records.model_calls:
         while place < len(others) and others[place].number < call.row.context_length:
-            yield _said(others[place])
+            yield others[place]
             place += 1
-        yield _step(call, asked.pop(call.row.number, []), call.row.number in turns)
-    yield from map(_said, others[place:])
+        yield Asked(call, asked.pop(call.row.number, []), call.row.number in turns)
+    yield from others[place:]
+
+
+def _shown(one: Planned) -> Entry:
+    match one:
+        case Confirmed():
+            return _said(one)
+        case Asked():
+            return _step(one.call, one.tools, one.entered)
+        case _:
+            return one
 
 
 def _stands_alone(message: Confirmed) -> bool:
@@ -192,15 +216,15 @@ def _stands_alone(message: Confirmed) -> bool:
 def _said(message: Confirmed) -> Said:
     found = message.message
     content = "(not in the journal)" if found is None else found.content
-    return Said(message.number, message.role, Text(content))
+    return Said(message.number, message.role, _text(content))
 
 
 def _step(call: Call, asked: Sequence[RecordedCall], entered: bool) -> Step:
     row, reply = call.row, call.reply
     summary = call.excerpt is not None and call.excerpt.until is not None
-    text = Text(reply.content) if reply is not None and reply.content else None
+    text = _text(reply.content) if reply is not None and reply.content else None
     if reply is None and row.state == "answered":
-        text = Text("(the reply is not in the journal)")
+        text = _text("(the reply is not in the journal)")
     return Step(
         number=row.number,
         call=call,
@@ -226,26 +250,26 @@ def _tool(call: RecordedCall) -> ToolPart:
         arguments = readable(canonical(call.arguments))
     else:
         arguments = call.malformed or f"not in the journal; SHA-256 {call.arguments_sha256}"
-    told = None if call.observation is None else Text(readable(call.observation))
-    return ToolPart(call, Text(arguments), told, words, well)
+    told = None if call.observation is None else _text(readable(call.observation))
+    return ToolPart(call, _text(arguments), told, words, well)
 
 
-def _within(entries: list[Entry], parts: int) -> tuple[list[Entry], Left | None]:
+def _within(planned: list[Planned], parts: int) -> tuple[list[Planned], Left | None]:
     """The beginning, a tenth, and the end of too long a run, and what of it is left out."""
-    sizes = [1 + len(entry.calls) if isinstance(entry, Step) else 1 for entry in entries]
+    sizes = [1 + len(one.tools) if isinstance(one, Asked) else 1 for one in planned]
     if sum(sizes) <= parts:
-        return entries, None
+        return planned, None
     head, room = 0, parts // 10
     while sizes[head] <= room:
         room -= sizes[head]
         head += 1
-    tail, room = len(entries), parts - parts // 10
+    tail, room = len(planned), parts - parts // 10
     while tail > head and sizes[tail - 1] <= room:
         tail -= 1
         room -= sizes[tail]
-    numbers = [entry.number for entry in entries[head:tail] if isinstance(entry, Step)]
+    numbers = [one.call.row.number for one in planned[head:tail] if isinstance(one, Asked)]
     left = Left(min(numbers, default=0), max(numbers, default=0))
-    return [*entries[:head], left, *entries[tail:]], left
+    return [*planned[:head], left, *planned[tail:]], left
 
 
 def _cut(entry: Entry, characters: int) -> Entry:
@@ -265,6 +289,10 @@ def _cut(entry: Entry, characters: int) -> Entry:
             return replace(entry, text=text, calls=calls)
         case _:
             return entry
+
+
+def _text(text: str) -> Text:
+    return _shorter(Text(text), MAX_CHARACTERS)
 
 
 def _shorter(text: Text, characters: int) -> Text:

@@ -1,6 +1,8 @@
 """Reports as pages: of every kept history's journal, of hostile texts, of long runs; and the pictures' geometry."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -18,13 +20,15 @@ from client.report.overview import NO_END, overview
 from client.report.page import overview_page, run_page
 from client.report.records import Records, records_of
 from client.report.sources import Sources
+from client.snapshots import Snapshot
 from longshift import admission, observations
 from longshift.agent import AgentSpec
 from longshift.audit.checks import audit
-from longshift.contracts import EndpointFacts, RunSpec
+from longshift.contracts import EndpointFacts, RunResult, RunSpec
 from longshift.jsontext import canonical
 from longshift.limits import Limits, cents
 from longshift.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage, text_of
+from longshift.questions import question
 from longshift.state import RunState
 from longshift.status import Status
 from store.runs import RunFigures
@@ -414,3 +418,44 @@ def test_an_overview_counts_statuses_spend_steps_and_limits() -> None:
 def test_an_overview_of_nothing_says_so() -> None:
     page = Page(overview_page(overview([], 0.0, 1.0, {}, "")))
     assert "The journal holds no shift that began since then." in page.text
+
+
+def test_a_run_that_asks_a_person_shows_the_commands_that_answer_and_what_keeps_it() -> None:
+    asked = question("approval", ToolCall(id="c1", name="pay", arguments={"cents": 7}), "pay needs approval", 1.0)
+    found = Snapshot(
+        run_id="made",
+        status="WAITING",
+        detail="approval of pay <now>",
+        agent="long",
+        goal="Look.",
+        started_at=1000.0,
+        closed_at=None,
+        stuck="call_model failed once",
+        question=asked,
+    )
+    page = Page(run_page(Sources("made", 1100.0, records_made(2, "fine"), [], found, None)))
+    assert "It had not ended, as far as is known, when this page was made." in page.text
+    assert "WAITING : approval of pay <now>" in page.text
+    assert "longshift approve made c1 longshift deny made c1 --reason TEXT" in page.text
+    assert "call_model failed once" in page.text
+    assert "took 1 min 40 s" in page.text
+
+
+def test_a_terminated_run_is_told_by_the_server_and_its_journal() -> None:
+    result = RunResult(
+        run_id="made", status=Status.TERMINATED, detail="by someone", model_calls=2, tool_calls=2, unrun_calls=("c2-0",)
+    )
+    found = Snapshot("made", "TERMINATED", "by someone", "long", "Look.", 1000.0, 1100.0, None, result=result)
+    rows = made(2, "fine")
+    rows["tool_calls"][-1] |= {"state": "started", "body": None, "kind": "effect", "settled_at": None}
+    page = Page(run_page(Sources("made", 1100.0, records_of(rows), [], found, None)))
+    assert "TERMINATED : by someone" in page.text
+    assert "May have happened, find out before it is done again: c2-0" in page.text
+    assert "made/2/0/c2-0" in page.text
+    assert "under way, or its outcome is lost" in page.text
+
+
+def test_only_a_report_imports_the_templates_engine() -> None:
+    probe = "import sys, client.commands.reporting, client.commands.looking; print('jinja2' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, timeout=60)
+    assert found.stdout == "False\n"
