@@ -23,7 +23,7 @@ COMMANDS = {
     "start": ("running", "Start a shift and return its id at once."),
     "list": ("looking", "List the latest shifts."),
     "state": ("looking", "Show where a shift stands."),
-    "watch": ("looking", "Follow a shift live, its budgets as bars."),
+    "watch": ("looking", "Follow a shift live, its budgets as bars, or all of them."),
     "result": ("looking", "Print how a shift ended."),
     "transcript": ("looking", "Print the messages of a shift, or one tool call whole."),
     "audit": ("auditing", "Check a shift's journal and history against each other."),

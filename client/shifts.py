@@ -24,7 +24,7 @@ from client.inert import inert, short
 from client.recorded import RecordedCall, SentCall
 from client.snapshots import Listed, Snapshot, describe, listed, snapshot
 from client.story import StoryLine
-from longshift import contracts, inbox
+from longshift import contracts, inbox, jsontext
 from longshift.agent import AGENT_NAME
 from longshift.contracts import InputRefused, RunInput, RunResult, read_input
 from longshift.inbox import MessageRefused
@@ -208,6 +208,21 @@ class Shifts:
         """
         return await answers.open_question(self._client, run_id, call_id)
 
+    async def arguments(self, run_id: str, question: Question) -> str:
+        """The whole arguments that a question is about, as canonical JSON; from the journal where it has them cut.
+
+        Raises:
+            Refused: the journal holds others, or none.
+            NoJournal: as `transcript`.
+        """
+        if answers.is_whole(question):
+            return question.arguments
+        call = await self.tool_call(run_id, question.call_id)
+        whole = None if call.arguments is None else jsontext.canonical(call.arguments)
+        if whole is None or jsontext.sha256(whole) != question.arguments_sha256:
+            raise Refused("the journal holds others")
+        return whole
+
     async def approve(self, run_id: str, question: Question, *, reason: str = "") -> Answered:
         """Let the effect that waits be made, with the very arguments that the question is about.
 
@@ -271,9 +286,13 @@ class Shifts:
         """The story of a run: what has happened, then what happens, until it has ended."""
         return following.follow(self._client, run_id)
 
-    async def list(self, limit: int = 50) -> list[Listed]:
-        """The latest runs, those that began last first. No worker is asked."""
-        seen = await self._listed("ExecutionStatus != 'ContinuedAsNew'", limit)
+    async def list(self, limit: int = 50, *, open_only: bool = False) -> list[Listed]:
+        """The latest runs, those that began last first. No worker is asked.
+
+        Args:
+            open_only: only those that have not ended; one that ended this very moment can be among them.
+        """
+        seen = await self._listed("CloseTime IS NULL" if open_only else "ExecutionStatus != 'ContinuedAsNew'", limit)
         return sorted(seen, key=lambda one: one.started_at, reverse=True)
 
     async def _listed(self, which: str, limit: int | None = None) -> builtins.list[Listed]:

@@ -13,7 +13,7 @@ from typing import Any
 import click
 from pydantic import JsonValue
 from rich.cells import cell_len
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -30,14 +30,14 @@ from longshift.questions import Question
 from longshift.remedies import commands, look
 from longshift.status import Status
 
-NARROW = 60
-"""Columns below which a terminal gets figures without bars."""
 TASK = 10
 """Columns of a list's task below which another column is left out instead."""
 ASKED = 100
 """Characters of a question in a list."""
 BAR = 24
-"""Columns of a bar."""
+"""Columns of a bar at most."""
+SHORTEST_BAR = 4
+"""Columns that a bar needs, where figures leave room for one."""
 NEARLY = 0.8
 """Share of a limit from which on its bar warns."""
 COLOURS = {"RUNNING": "cyan", "WAITING": "yellow", "STUCK": "red", "NO_WORKER": "yellow", "COMPLETED": "green"}
@@ -81,13 +81,13 @@ def value(given: JsonValue) -> str:
 
 def step(told: StoryLine, *, err: bool = False) -> None:
     """One step of a shift, as it happens."""
-    colour = _colour(told.text.split()[1].strip(":")) if told.kind == "ended" else KINDS.get(told.kind)
-    click.echo(f"{_clock(told.at)}  {click.style(told.text, fg=colour)}", err=err)
+    style = colour(told.text.split()[1].strip(":")) if told.kind == "ended" else KINDS.get(told.kind)
+    click.echo(f"{clock(told.at)}  {click.style(told.text, fg=style)}", err=err)
 
 
 def result(ended: RunResult) -> None:
     """How a run ended, in full."""
-    status = click.style(ended.status, fg=_colour(ended.status))
+    status = click.style(ended.status, fg=colour(ended.status))
     click.echo(f"{'status':10}{status}: {inert(ended.detail)}")
     for name, text in (("answer", ended.answer), ("partial", ended.partial)):
         if text is not None:
@@ -115,7 +115,7 @@ def described(found: Listed) -> dict[str, Any]:
 def runs(found: Sequence[Listed]) -> None:
     """A list of runs, newest first."""
     header = ("run", "status", "agent", "started", "task")
-    rows = [(run.run_id, run.status, run.agent, _clock(run.started_at, date=True), _task(run)) for run in found]
+    rows = [(run.run_id, run.status, run.agent, clock(run.started_at, date=True), _task(run)) for run in found]
     console = Console()
     if not console.is_terminal:
         for row in (header, *rows):
@@ -136,7 +136,7 @@ def runs(found: Sequence[Listed]) -> None:
     for place in kept:
         table.add_column(header[place], no_wrap=True, overflow="ellipsis", width=widths[place])
     for row in rows:
-        styles = ["" if name != "status" else _colour(row[1]) for name in header]
+        styles = ["" if name != "status" else colour(row[1]) for name in header]
         table.add_row(*(Text(inert(row[place]), style=styles[place]) for place in kept))
     console.width = max(console.width, others)  # a terminal narrower still wraps what it gets
     console.print(table)
@@ -146,7 +146,7 @@ def state(found: Snapshot) -> None:
     """Where a run stands."""
     console = Console()
     if console.is_terminal:
-        console.print(picture(found, (), console.width))
+        console.print(facts(found), Text(), bars(found, console.width))
         return
     for name, text in _facts(found):
         click.echo(f"{name:16}{inert(text)}")
@@ -154,23 +154,40 @@ def state(found: Snapshot) -> None:
         click.echo(f"{budget.name:16}{budget.figures}")
 
 
-def picture(found: Snapshot, steps: Sequence[StoryLine], width: int) -> RenderableType:
-    """Where a run stands, with its budgets as bars and its last steps, for a terminal of `width` columns."""
-    head = Table.grid(padding=(0, 2))
+def facts(found: Snapshot) -> Table:
+    """Where a run stands, for a terminal."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for name, text in _facts(found):
-        head.add_row(Text(name, style="bold"), Text(inert(text), style=_colour(text) if name == "status" else ""))
-    bars = Table.grid(padding=(0, 2))
-    for budget in budgets(found):
-        share = budget.used / budget.limit if budget.limit else 0
-        colour = "green" if share < NEARLY else "yellow" if share < 1 else "red"
-        bar = ProgressBar(budget.limit or 1, budget.used, BAR, complete_style=colour, finished_style=colour)
-        bars.add_row(Text(budget.name), *((bar,) if width >= NARROW else ()), Text(budget.figures))
-    told = [
-        Text(f"{_clock(one.at)}  {one.text}", KINDS.get(one.kind, ""), no_wrap=True, overflow="ellipsis")
-        for one in steps
-    ]
-    parts: list[list[RenderableType]] = [[head], [bars] if bars.rows else [], [*told]]
-    return Group(*(line for part in parts if part for line in (*part, Text())))
+        table.add_row(Text(name, style="bold"), Text(inert(text), style=colour(text) if name == "status" else ""))
+    return table
+
+
+def bars(found: Snapshot, width: int) -> Table:
+    """A run's budgets for a terminal of `width` columns: as bars, where the figures leave room for them."""
+    shown = budgets(found)
+    words = sum(max(map(len, column), default=0) for column in ([b.name for b in shown], [b.figures for b in shown]))
+    room = min(BAR, width - words - 4)  # two blanks, and two brackets: without colours a bar does not show its end
+    table = Table.grid(padding=(0, 1, 0, 0))
+    for budget in shown:
+        table.add_row(Text(budget.name), *((_bar(budget, room),) if room >= SHORTEST_BAR else ()), Text(budget.figures))
+    return table
+
+
+def _bar(budget: "Budget", columns: int) -> RenderableType:
+    if budget.limit is None:
+        return Text()
+    share = budget.used / budget.limit if budget.limit else float(budget.used > 0)
+    style = "green" if share < NEARLY else "yellow" if share < 1 else "red"
+    bar = Table.grid()
+    bar.add_row(Text("["), ProgressBar(1, share, columns, complete_style=style, finished_style=style), Text("]"))
+    return bar
+
+
+def story_line(told: StoryLine) -> Text:
+    """One step of a shift, for a terminal: cut where it is too long."""
+    return Text(f"{clock(told.at)}  {told.text}", KINDS.get(told.kind, ""), no_wrap=True, overflow="ellipsis")
 
 
 @dataclass(frozen=True)
@@ -196,6 +213,7 @@ def budgets(found: Snapshot) -> list[Budget]:
         return []
     limits = view.limits or Limits()
     passed = max(0.0, time.time() - view.started_at)
+    working = [Budget("working seconds", round(view.working_seconds, 1), limits.working_seconds)]
     return [
         Budget("model calls", view.model_calls, limits.model_calls),
         Budget("tool calls", view.tool_calls, limits.tool_calls),
@@ -203,6 +221,7 @@ def budgets(found: Snapshot) -> list[Budget]:
         Budget("context bytes", view.context_bytes, limits.context_bytes),
         Budget("output tokens", view.output_tokens, limits.total_output_tokens),
         Budget("US cents", cents(view.exposure), cents(limits.budget)),
+        *(working if limits.working_seconds is not None else ()),
     ]
 
 
@@ -277,8 +296,8 @@ def tool_call(call: RecordedCall) -> None:
         ("note", call.note),
         ("asked for", f"by model call {call.model_call}, position {call.position}"),
         ("attempt", call.attempt),
-        ("started", _clock(call.started_at, date=True) if call.started_at is not None else None),
-        ("settled", _clock(call.settled_at, date=True) if call.settled_at is not None else None),
+        ("started", clock(call.started_at, date=True) if call.started_at is not None else None),
+        ("settled", clock(call.settled_at, date=True) if call.settled_at is not None else None),
         ("took", f"{call.milliseconds / 1000:.3f} s" if call.milliseconds is not None else None),
         ("arguments", _arguments(call)),
         ("cut", "the model was given a part of the observation" if call.cut else None),
@@ -315,7 +334,7 @@ def _question(run: Listed) -> list[tuple[str, str]]:
         ("asks", _asks(question)),
         ("call", question.call_id),
         ("why", question.why),
-        ("since", _clock(question.asked_at, date=True)),
+        ("since", clock(question.asked_at, date=True)),
         *(() if is_whole(question) else (("look first", look(run.run_id, question)),)),
         *zip(("answer with", "or", "or"), commands(run.run_id, question), strict=False),
     ]
@@ -333,6 +352,7 @@ def _facts(found: Snapshot) -> list[tuple[str, str]]:
         ("status", found.status),
         ("detail", None if _is_told_of(found.question, found.detail) else found.detail),
         *_question(found),
+        *(("go on with", command) for command in _others(found)),
         ("remedy", REMEDIES.get(found.status)),
         ("stuck", found.stuck),
         ("phase", view.phase if view else None),
@@ -346,6 +366,12 @@ def _facts(found: Snapshot) -> list[tuple[str, str]]:
     return [(name, text) for name, text in facts if text]
 
 
+def _others(found: Snapshot) -> list[str]:
+    """The commands that let a run go on, without those that answer what it asks."""
+    asked = commands(found.run_id, found.question) if found.question else []
+    return [command for command in (found.view.commands if found.view else ()) if command not in asked]
+
+
 def _counters(ended: RunResult) -> str:
     return (
         f"{ended.model_calls} model calls, {ended.tool_calls} tool calls, {ended.output_tokens} output tokens, "
@@ -353,7 +379,8 @@ def _counters(ended: RunResult) -> str:
     )
 
 
-def _colour(status: str) -> str:
+def colour(status: str) -> str:
+    """The colour of a status."""
     return COLOURS.get(status, "red" if status in Status.__members__ else "white")
 
 
@@ -361,6 +388,6 @@ def _indented(text: str, columns: int = 10) -> str:
     return inert(text, multiline=True).replace("\n", "\n" + " " * columns)
 
 
-def _clock(at: float, *, date: bool = False) -> str:
+def clock(at: float, *, date: bool = False) -> str:
     """Local time of `at`, seconds since the epoch."""
     return datetime.fromtimestamp(at, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S" if date else "%H:%M:%S")

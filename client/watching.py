@@ -1,91 +1,126 @@
-"""Watching a run: its story as it comes, its budgets every second."""
+"""Watching runs: live pictures on a terminal, else plain lines or documents."""
 
 import asyncio
 import contextlib
-from collections import deque
+import functools
+from typing import Any, NoReturn
 
 from rich.console import Console
-from rich.live import Live
 
 from client import show
 from client.shifts import Shifts, Snapshot
-from client.story import StoryLine
-
-EVERY_SECONDS = 1.0
-"""Seconds between two looks at the budgets."""
-STEPS = 8
-"""Latest steps shown below the bars."""
+from client.watch import one, overview, picture
+from client.watch.looks import EVERY_SECONDS, Looks, story
+from client.watch.overview import PACE_SECONDS, Overview, Overviews
 
 
-async def watch(shifts: Shifts, run_id: str, as_json: bool) -> str:
-    """Watch a run until it has ended, on stdout; its last status.
+async def watch(shifts: Shifts, run_id: str, as_json: bool) -> str | None:
+    """Watch a run until it has ended, on stdout; its last status, or None where the person left before.
 
     On a terminal one picture that changes, else a line for each step and change; with `as_json` a document for each
-    change.
+    change. A server that does not answer any more is waited for.
     """
     found = await shifts.state(run_id)
     if as_json:
         return await _documents(shifts, found)
     console = Console()
-    if console.is_terminal:
-        return await _picture(shifts, found, console)
+    if _is_screen(console):
+        return await one.watch(shifts, found, console)
     return await _lines(shifts, found)
 
 
+async def watch_all(shifts: Shifts, as_json: bool) -> None:
+    """Watch all runs that have not ended until the person leaves, on stdout.
+
+    On a terminal a list that changes, else a line whenever one of them changes; with `as_json` a document of all.
+    """
+    console = Console()
+    if not as_json and _is_screen(console):
+        await overview.watch(shifts, console)
+        return
+    overviews = Overviews(shifts)
+    looks = Looks(overviews.look, await overviews.look(), PACE_SECONDS)
+    await (_document_all(looks) if as_json else _tell_all(looks))
+
+
+def _is_screen(console: Console) -> bool:
+    """Whether a picture can be drawn and drawn again; TERM=dumb says that it cannot."""
+    return console.is_terminal and not console.is_dumb_terminal
+
+
 async def _documents(shifts: Shifts, found: Snapshot) -> str:
+    looks = Looks(functools.partial(shifts.state, found.run_id), found, EVERY_SECONDS)
     shown = None
     while True:
-        document = show.described(found)
+        document = show.described(looks.latest)
         if document != shown:
             show.document(document)
             shown = document
-        if found.closed_at:
-            return found.status
-        await asyncio.sleep(EVERY_SECONDS)
-        found = await shifts.state(found.run_id)
+        if looks.latest.closed_at:
+            return looks.latest.status
+        await looks.again()
+        await _again(looks)
 
 
 async def _lines(shifts: Shifts, found: Snapshot) -> str:
-    looking = asyncio.create_task(_tell_budgets(shifts, found))
+    looks = Looks(functools.partial(shifts.state, found.run_id), found)
+    telling = asyncio.create_task(_tell_budgets(looks))
     try:
-        async for line in shifts.follow(found.run_id):
+        async for line in story(shifts, found.run_id):
             show.step(line)
+            looks.hasten()
     finally:
-        looking.cancel()
+        telling.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await looking
-    return (await shifts.state(found.run_id)).status
+            await telling
+    return (await looks.once()).status
 
 
-async def _tell_budgets(shifts: Shifts, found: Snapshot) -> None:
+async def _tell_budgets(looks: Looks[Snapshot]) -> None:
     """A line whenever the budgets or what the run waits for have changed."""
     shown = ""
-    while not found.closed_at:
-        text = show.summary(found)
+    while not looks.latest.closed_at:
+        text = show.summary(looks.latest)
         if text != shown:
             show.line(text)
             shown = text
-        await asyncio.sleep(EVERY_SECONDS)
-        found = await shifts.state(found.run_id)
+        await _again(looks)
 
 
-async def _picture(shifts: Shifts, found: Snapshot, console: Console) -> str:
-    steps: deque[StoryLine] = deque(maxlen=STEPS)
+async def _tell_all(looks: Looks[Overview]) -> NoReturn:
+    """A line for each run, and whenever one has changed or ended."""
+    shown: dict[str, str] = {}
+    while True:
+        for run in (*reversed(looks.latest.runs), *looks.latest.ended):
+            text = picture.in_words(run)
+            if shown.get(run.run_id) != text:
+                show.line(text)
+                shown[run.run_id] = text
+        await _again(looks)
 
-    async def collect() -> None:
-        async for line in shifts.follow(found.run_id):
-            steps.append(line)
 
-    collecting = asyncio.create_task(collect())
+async def _document_all(looks: Looks[Overview]) -> NoReturn:
+    shown = None
+    while True:
+        document = [show.described(run) for run in (*looks.latest.runs, *looks.latest.ended)]
+        if document != shown:
+            show.document(document)
+            shown = document
+        await _again(looks)
+
+
+async def _again(looks: Looks[Any]) -> None:
+    """Look again; say on stderr when the server does not answer any more, and when it does."""
+    looking = asyncio.create_task(looks.again())
+    told = False
     try:
-        with Live(console=console, auto_refresh=False) as live:
-            while True:
-                over = collecting.done()
-                found = await shifts.state(found.run_id)
-                live.update(show.picture(found, tuple(steps), console.width), refresh=True)
-                if over:
-                    collecting.result()
-                    return found.status
-                await asyncio.wait({collecting}, timeout=EVERY_SECONDS)
+        while not looking.done():
+            await asyncio.wait({looking}, timeout=EVERY_SECONDS)
+            if not told and looks.away_since is not None:
+                show.note(picture.away_words(looks.away_since))
+                told = True
     finally:
-        collecting.cancel()
+        looking.cancel()
+    looking.result()
+    if told:
+        show.note("the Temporal server answers again")

@@ -394,6 +394,8 @@ class StateView(Payload):
     """What the run is doing, in words."""
     waiting_for: str | None = None
     """What would let it go on, in words."""
+    commands: tuple[str, ...] = ()
+    """The commands that let it go on, as one types them into a shell; none where no command does."""
     question: Question | None = None
     """What it asks a person, if it does: `approve`, `deny` or `resolve` answers it."""
     answered: dict[str, str] = Field(default_factory=dict)

@@ -13,7 +13,7 @@ from temporalio import workflow
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
-from longshift import answering, contracts, inbox
+from longshift import answering, contracts, inbox, remedies
 from longshift.admission import Hold
 from longshift.contracts import RunResult, RunSpec, StateView
 from longshift.inbox import MessageRefused
@@ -225,15 +225,19 @@ class Mailbox:
     def _view(self) -> StateView:
         waiting = self._waiting
         status = "ENDED" if self._result else "WAITING" if waiting else "RUNNING"
-        return self._state.view(workflow.time()).model_copy(
+        view = self._state.view(workflow.time())
+        fund = self._spec.fund if self._spec else None
+        commands = remedies.going_on(view.run_id, waiting, view.question, fund) if waiting else ()
+        return view.model_copy(
             update={
                 "status": status,
                 "phase": f"{self._phase}, then paused" if self._state.paused and not waiting else self._phase,
                 "waiting_for": f"{waiting.reason}: {waiting.remedy}" if waiting else None,
+                "commands": tuple(commands),
                 "answered": {name: answering.WORDS[kind] for name, kind in self._state.answered_calls.items()},
                 "agent": self._spec.agent.name if self._spec else None,
                 "endpoint": self._spec.endpoint.name if self._spec else None,
-                "fund": self._spec.fund if self._spec else None,
+                "fund": fund,
                 "result": self._result,
             }
         )

@@ -64,7 +64,7 @@ def approve_command(config: Path | None, run_id: str, call_id: str, reason: str,
     with Session(config) as session:
         question = session.do(session.shifts.question(run_id, call_id))
         try:
-            _show(run_id, question, _arguments(session, run_id, question))
+            _show(run_id, question, session.do(session.shifts.arguments(run_id, question)))
         except (NoJournal, Refused) as error:
             whole = f"the whole arguments of {inert(call_id)} cannot be shown, so they are not approved"
             raise Refused(f"{whole}: {error}; nothing was sent") from None
@@ -144,7 +144,7 @@ def _question(session: Session, run_id: str, call_id: str) -> Question:
     answered."""
     question = session.do(session.shifts.question(run_id, call_id))
     try:
-        _show(run_id, question, _arguments(session, run_id, question))
+        _show(run_id, question, session.do(session.shifts.arguments(run_id, question)))
     except (NoJournal, Refused) as error:
         _show(run_id, question, f"{question.arguments} (cut here; {error})")
     return question
@@ -152,17 +152,6 @@ def _question(session: Session, run_id: str, call_id: str) -> Question:
 
 def _show(run_id: str, question: Question, arguments: str) -> None:
     show.note(f"{run_id} {question.call_id}: {question.name} {arguments}")
-
-
-def _arguments(session: Session, run_id: str, question: Question) -> str:
-    """The arguments that are asked about: from the journal where the question has them cut. Raises NoJournal and
-    Refused where it has them not."""
-    if is_whole(question):
-        return question.arguments
-    call = session.do(session.shifts.tool_call(run_id, question.call_id))
-    if call.arguments is None or call.arguments_sha256 != question.arguments_sha256:
-        raise Refused("the journal holds others")
-    return jsontext.canonical(call.arguments)
 
 
 def _ask_once_more() -> None:

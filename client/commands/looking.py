@@ -6,7 +6,8 @@ import click
 
 from client import show, watching
 from client.commands.given import BadInput
-from client.commands.session import Session, exit_code, json_option, run_argument
+from client.commands.session import COMPLETED, Session, exit_code, json_option, run_argument
+from client.main import INTERRUPTED
 
 
 @click.command("list")
@@ -49,21 +50,34 @@ def state_command(config: Path | None, run_id: str, as_json: bool) -> None:
 
 
 @click.command("watch")
-@run_argument
+@click.argument("run_id", metavar="[RUN]", required=False)
+@click.option("--all", "all_runs", is_flag=True, help="Follow all shifts that have not ended, as a list.")
 @json_option
 @click.pass_obj
-def watch_command(config: Path | None, run_id: str, as_json: bool) -> int:
+def watch_command(config: Path | None, run_id: str | None, all_runs: bool, as_json: bool) -> int:
     """Follow the shift RUN until it ends, its budgets as bars. Ctrl-C ends the watching, not the shift.
 
-    With --json there is one document a line, whenever something has changed, as `state` prints it.
+    On a terminal, keys pause, resume and stop the shift, and approve or deny what it asks; q leaves. Where there is no
+    terminal, or TERM is dumb, there is a line for each step and change.
+
+    With --json there is one document a line, whenever something has changed, as `state` prints it, and with --all
+    as `list` does.
 
     \b
     Examples:
       longshift watch shop-20300101-090000-1f2e
       longshift watch shop-20300101-090000-1f2e --json
+      longshift watch --all
     """
+    named = run_id is not None and bool(run_id.strip())
+    if named == all_runs:
+        raise BadInput(["RUN: give a shift's id, or --all and none; see which there are with: longshift list"])
     with Session(config) as session:
-        return exit_code(session.do(watching.watch(session.shifts, run_id, as_json)))
+        if run_id is None or all_runs:
+            session.do(watching.watch_all(session.shifts, as_json))
+            return COMPLETED
+        status = session.do(watching.watch(session.shifts, run_id, as_json))
+    return INTERRUPTED if status is None else exit_code(status)
 
 
 @click.command("result")
