@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from longshift.episode import validate_episode
-from longshift.messages import Message, ToolMessage
+from longshift.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from longshift.observations import read
 from longshift.tools import DeclarationRefused
 
@@ -31,16 +31,18 @@ class Trajectory:
     messages: tuple[Message, ...]
     """Its transcript, whole."""
 
+    def observed(self) -> list[tuple[ToolCall, dict[str, Any]]]:
+        """Each tool call with its observation, in order; calls that never ran are left out."""
+        calls = {call.id: call for item in self.messages if isinstance(item, AssistantMessage) for call in item.calls}
+        return [(calls[item.call_id], read(item.content)) for item in self.messages if isinstance(item, ToolMessage)]
+
     def values(self, tool: str) -> list[Any]:
         """What the tool of this registered name returned, in order; calls that failed are left out."""
-        return [body["value"] for body in self._observations(tool) if body["ok"]]
+        return [body["value"] for call, body in self.observed() if call.name == tool and body["ok"]]
 
     def errors(self, tool: str) -> list[Any]:
         """The errors of the tool of this registered name, in order: `kind` and `message` of each."""
-        return [body["error"] for body in self._observations(tool) if not body["ok"]]
-
-    def _observations(self, tool: str) -> list[dict[str, Any]]:
-        return [read(item.content) for item in self.messages if isinstance(item, ToolMessage) and item.name == tool]
+        return [body["error"] for call, body in self.observed() if call.name == tool and not body["ok"]]
 
 
 @dataclass(frozen=True)

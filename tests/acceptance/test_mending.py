@@ -62,10 +62,11 @@ async def at_work(folder: Path, state: Path, **variables: str) -> AsyncIterator[
             await server.kill()  # an orderly end takes a second
 
 
-def run_shift(folder: Path, env: Mapping[str, str]) -> tuple[Ended, Ended]:
-    """Run the shift, as the example says: what `run` and then `transcript` printed."""
+def run_shift(folder: Path, env: Mapping[str, str]) -> tuple[Ended, Ended, Ended]:
+    """Run the shift, as the example says: what `run`, then `transcript` and `eval` printed."""
     run = longshift("run", TASK, "--id", "mending", "--json", env=env, cwd=folder)
-    return run, longshift("transcript", "mending", "--json", env=env, cwd=folder)
+    transcript = longshift("transcript", "mending", "--json", env=env, cwd=folder)
+    return run, transcript, longshift("eval", "mending", env=env, cwd=folder)
 
 
 def observed(messages: list[dict[str, Any]]) -> Mapping[str, Any]:
@@ -78,7 +79,7 @@ async def test_a_replayed_shift_finds_and_fixes_a_bug_until_the_tests_pass(folde
     before = outcome_of_tests(folder / "work")
 
     async with at_work(folder, tmp_path / "state") as (_, env):
-        run, transcript = await asyncio.to_thread(run_shift, folder, env)
+        run, transcript, judged = await asyncio.to_thread(run_shift, folder, env)
 
     assert "FAILED (failures=1)" in before.stderr
     assert (run.code, run.document["status"], run.document["tool_calls"]) == (0, "COMPLETED", 8), run
@@ -89,6 +90,8 @@ async def test_a_replayed_shift_finds_and_fixes_a_bug_until_the_tests_pass(folde
     assert (values["tests-1"]["exit_code"], values["tests-2"]["exit_code"]) == (1, 0)
     assert "-28800 != 14400" in values["tests-1"]["output"]
     assert values["find"]["matches"][-1] == "rota/clock.py:13: def between(start: int, end: int) -> int:"
+    assert judged.out.startswith("pass  mending  tests_pass: the last run of the tests ended with exit code 0 (COMP")
+    assert judged.code == 0, judged
     assert outcome_of_tests(folder / "work").returncode == 0
     mended = contents(folder / "work")
     assert {name for name in mended if mended[name] != template.get(name)} == {"rota/clock.py"}

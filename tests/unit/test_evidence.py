@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from examples.mending.evidence import TESTS, tests_pass
 from examples.shop.agent import agent, buyer
 from examples.shop.evidence import drafts, orders
 from longshift import Agent, EvidenceCheck, Status, Trajectory, Verdict, evidence_check
@@ -69,6 +70,7 @@ def test_a_trajectory_tells_values_and_errors_of_one_tool_by_its_registered_name
     assert given.values("look") == [1, [2]]
     assert given.errors("look") == [{"kind": "refused", "message": "no"}]
     assert (given.values("other"), given.errors("other")) == ([], [])
+    assert [(call.id, body["ok"]) for call, body in given.observed()] == [("c0", True), ("c1", False), ("c2", True)]
 
 
 def test_a_check_that_fails_itself_did_not_pass() -> None:
@@ -118,6 +120,44 @@ def test_the_shops_checks_judge_by_what_the_tools_observed(
     check: EvidenceCheck, tool: str, contents: list[str], passed: bool, words: str
 ) -> None:
     (found,) = grade([check], trajectory(tool, *contents))
+
+    assert found.verdict.passed is passed
+    assert words in found.verdict.sentence
+
+
+RUN = ("run_command", {"command": TESTS})
+OTHER = ("run_command", {"command": "ls"})
+EDIT = ("edit_file", {"path": "a.py", "old": "a", "new": "b"})
+
+
+@pytest.mark.parametrize(
+    ("steps", "passed", "words"),
+    [
+        (
+            [(RUN, ok({"exit_code": 1})), (EDIT, ok("done")), (RUN, ok({"exit_code": 0}))],
+            True,
+            "ended with exit code 0",
+        ),
+        ([(RUN, ok({"exit_code": 0})), (OTHER, ok({"exit_code": 1}))], True, "ended with exit code 0"),
+        ([(RUN, ok({"exit_code": 0})), (EDIT, error("refused", "no"))], True, "ended with exit code 0"),
+        ([(RUN, ok({"exit_code": 0})), (EDIT, ok("done"))], False, "after the last run of the tests: 1 writes"),
+        ([(RUN, ok({"exit_code": 0})), (RUN, ok({"exit_code": 1}))], False, "ended with exit code 1"),
+        (
+            [(RUN, ok({"exit_code": 0})), (RUN, error("timeout", "no"))],
+            False,
+            "were not run, or their last run told no exit code",
+        ),
+        ([(OTHER, ok({"exit_code": 0}))], False, "were not run, or their last run told no exit code"),
+    ],
+)
+def test_the_mender_is_judged_by_the_last_run_of_the_tests(steps: list[Any], passed: bool, words: str) -> None:
+    messages: list[Message] = [UserMessage(content="Mend it.")]
+    for number, ((name, arguments), content) in enumerate(steps):
+        call = ToolCall(id=f"c{number}", name=name, arguments=arguments)
+        messages.append(AssistantMessage(content="", calls=(call,)))
+        messages.append(ToolMessage(call_id=call.id, name=name, content=content))
+
+    (found,) = grade([tests_pass], Trajectory(COMPLETED, tuple(messages)))
 
     assert found.verdict.passed is passed
     assert words in found.verdict.sentence

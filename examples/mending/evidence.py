@@ -1,0 +1,29 @@
+"""The independent check of a shift that mends: were the project's tests seen to pass, after all that was changed?"""
+
+from longshift import Trajectory, Verdict, evidence_check
+
+TESTS = "python3 -m unittest -q"
+"""The command line that runs the project's tests."""
+CHANGES = ("write_file", "edit_file")
+"""The registered names of the tools that change files."""
+
+
+@evidence_check(
+    looks_at=f"the last run of the tests ({TESTS}): its exit code, and that no file was written or edited after it",
+    cannot_know="whether the tests test what they should, whether the shift changed them, and what other commands "
+    "changed; read what it edited",
+)
+def tests_pass(trajectory: Trajectory) -> Verdict:
+    """The project's tests were seen to pass, and nothing was changed since."""
+    code, changed = None, 0
+    for call, observation in trajectory.observed():
+        if call.name == "run_command" and call.arguments.get("command") == TESTS:
+            value = observation.get("value")
+            code, changed = (value.get("exit_code") if isinstance(value, dict) else None), 0
+        elif call.name in CHANGES and observation["ok"]:
+            changed += 1
+    if code is None:
+        return Verdict(False, "the tests were not run, or their last run told no exit code")
+    if changed:
+        return Verdict(False, f"files were changed after the last run of the tests: {changed} writes or edits")
+    return Verdict(code == 0, f"the last run of the tests ended with exit code {code}")
