@@ -15,4 +15,4 @@ fi
 export UV_PYTHON_DOWNLOADS=never UV_COMPILE_BYTECODE=1
 .uv/bin/uv sync --locked --quiet --inexact --python "$python" "$@"
 # Where Python is told to write no bytecode, every process would compile our modules anew.
-.venv/bin/python -m compileall -q longshift store endpoints toolsets activities workflows worker client examples
+.venv/bin/python -m compileall -q longshift store endpoints toolsets activities workflows worker client lab examples
