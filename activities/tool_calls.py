@@ -62,7 +62,8 @@ class ToolCalls(Recorder):
 
     async def _read(self, request: RunTool, tool: Tool[..., Any], arguments: Mapping[str, Any]) -> RanTool:
         """Run a read, which may have been run before."""
-        if activity.info().attempt > 1 and (stored := await self._journal.stored_observation(request)):
+        before = activity.info().attempt > 1 or request.dispatch > 0
+        if before and (stored := await self._journal.stored_observation(request)):
             return _ran(stored)
         started, began = time.time(), time.monotonic()
         seen = await self._handled(request, tool, arguments, tool.spec.timeout_seconds)

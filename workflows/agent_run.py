@@ -14,17 +14,15 @@ from temporalio.exceptions import ActivityError, ApplicationError
 from longshift import admission, contracts, effects, inbox, judgement
 from longshift.admission import Allowance, End, Hold
 from longshift.agent import schemas_bytes
-from longshift.batches import Planned, portions, refusal
+from longshift.batches import Planned, portions
 from longshift.contracts import (
     CloseRun,
     Entry,
     InputRefused,
     OpenRun,
-    RanTool,
     RunInput,
     RunResult,
     RunSpec,
-    RunTool,
     read_input,
 )
 from longshift.judgement import Batch
@@ -34,8 +32,10 @@ from longshift.status import Status
 from longshift.turns import ModelFailure
 from workflows import calls, details, summaries
 from workflows.attributes import carried_over
-from workflows.effect_runs import EffectRuns, Outcome
+from workflows.effect_runs import EffectRuns
 from workflows.model_runs import ModelRuns
+from workflows.read_runs import ReadRuns
+from workflows.waiting import Outcome
 
 HISTORY_EVENTS, HISTORY_BYTES = 10_240, 10 * 1024 * 1024
 """Of one run of a chain: a fifth of what Temporal allows, where the server suggests nothing before."""
@@ -50,7 +50,7 @@ CLOSED_WELL = (Status.COMPLETED, Status.STOP_REQUESTED)
 
 
 @workflow.defn(name=contracts.WORKFLOW)
-class AgentRun(EffectRuns, ModelRuns):
+class AgentRun(EffectRuns, ReadRuns, ModelRuns):
     """One agent run, or one run of its chain after continue-as-new."""
 
     @workflow.init
@@ -255,52 +255,14 @@ class AgentRun(EffectRuns, ModelRuns):
             if item.observation is not None:
                 outcome = item.observation
             else:
-                handle = handles[item.position]
-                await self._done_or_given_up(handle)
-                try:
-                    ran = await handle
-                except ActivityError as error:
-                    worked = max(worked, self._worked(error, began))
-                    outcome = self._read_failed(item, error)
-                else:
-                    worked = max(worked, ran.milliseconds)
-                    outcome = ran
+                outcome, milliseconds = await self._observed_read(spec, item, number, handles[item.position], began)
+                worked = max(worked, milliseconds)
             if not missing:
                 ended = self._take(outcome, item, number)
                 end = end or ended
                 missing = isinstance(outcome, End)
         state.working_milliseconds += worked
         return end
-
-    def _dispatched(
-        self, spec: RunSpec, portion: Sequence[Planned], number: int
-    ) -> dict[int, workflow.ActivityHandle[RanTool]]:
-        """The activities of the calls that need one, by position, all of them under way."""
-        state = self._state
-        handles: dict[int, workflow.ActivityHandle[RanTool]] = {}
-        for item in portion:
-            if item.observation is None:
-                request = RunTool(
-                    run_id=state.run_id,
-                    model_call=number,
-                    position=item.position,
-                    call=item.call,
-                    repeat_of=item.repeat_of,
-                )
-                handles[item.position] = calls.start_run_tool(request, item, spec, admission.working_left(state))
-        return handles
-
-    def _read_failed(self, item: Planned, error: ActivityError) -> ToolMessage | End:
-        """What a read without an observation means: the model is told, unless its time was the run's."""
-        barred = self._barred_in_flight()
-        if barred:
-            return barred
-        kind, text = "timeout", f"{item.call.name} did not answer in time"
-        cause = error.cause
-        if isinstance(cause, ApplicationError):
-            kind = "unavailable"
-            text = cause.message if cause.type in contracts.TELLABLE else f"{item.call.name} could not be run"
-        return refusal(item.call, kind, text[:500])
 
     async def _close(self, end: End) -> RunResult:
         """Record the end. Messages that arrive meanwhile change nothing any more."""

@@ -16,10 +16,8 @@ from longshift.state import MAX_DURATION
 from longshift.status import Status
 from longshift.turns import ModelFailure
 from workflows import calls
-from workflows.waiting import Waiting
+from workflows.waiting import Outcome, Waiting
 
-Outcome = RanTool | ToolMessage | End
-"""What came of an effect: what its tool brought, what the run says in its place, or why the run ends without either."""
 BY_LEDGER = "effects-by-ledger"
 """Runs from before this patch end where an effect's outcome was lost, and do not cancel one that no worker took."""
 AGAIN_SECONDS = 1.0

@@ -12,12 +12,16 @@ from temporalio.exceptions import ActivityError, TimeoutError, TimeoutType
 
 from longshift import admission, contracts, judgement
 from longshift.admission import End, Hold
+from longshift.contracts import RanTool
+from longshift.messages import ToolMessage
 from longshift.state import MAX_DURATION, RunState
 from longshift.turns import ModelFailure
 from workflows import calls, details
 from workflows.attributes import Attributes
 
 Verdict = TypeVar("Verdict")
+Outcome = RanTool | ToolMessage | End
+"""What came of a call: what its tool brought, what the run says in its place, or why the run ends without either."""
 
 JOURNAL_WAIT_SECONDS = 2.0
 """Seconds before the first new attempt when the journal cannot be written; nothing was sent, so nothing is counted."""

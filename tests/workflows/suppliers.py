@@ -84,7 +84,8 @@ def lost() -> ApplicationError:
 
 
 Lose = Mapping[tuple[str, int], str]
-"""Which dispatches, by call id and fence, are lost `before` or `after` all their work, or find `no tool`."""
+"""Which dispatches, by call id and fence, are lost `before` or `after` all their work, or find `no tool` or
+`no journal`."""
 
 
 @asynccontextmanager
@@ -100,6 +101,8 @@ async def losing(
             point = lose.get((request.call.id, request.dispatch))
             if point == "before":
                 raise lost()
+            if point == "no journal":
+                raise failures.journal_away("the journal is locked")
             if point == "no tool":
                 raise failures.tool_missing("this worker has no such tool")
             ran: RanTool = await real(request)
