@@ -337,7 +337,7 @@ async def test_all_shifts_are_followed_without_colours_and_whatever_ends_it_give
             assert seen.raw.count(b"\x1b[?1049h") == seen.raw.count(b"\x1b[?1049l") == 1
 
 
-async def test_a_terminal_that_cannot_draw_gets_lines_and_a_run_or_all_must_be_named(
+async def test_a_terminal_that_cannot_draw_gets_lines_one_without_a_worker_says_so_and_a_run_or_all_must_be_named(
     house_on_shared_server: House,
 ) -> None:
     house = house_on_shared_server
@@ -349,5 +349,14 @@ async def test_a_terminal_that_cannot_draw_gets_lines_and_a_run_or_all_must_be_n
         assert b"\x1b" not in seen.raw
         process.kill()
         process.join()
+    async with terminal(40, 24) as seen:
+        process = on(seen, env, "watch", house.run_id)
+        await seen.shows("status  NO_WORKER", "no worker answers", "p:pause")
+        seen.types("p")
+        await seen.shows("told to pause; no worker answers now")
+        seen.types("q")
+        assert await code_of(process) == 130
+        await seen.shows("status  NO_WORKER", "told to pause")
+        assert LEAVE not in seen.text
     for words in (("watch",), ("watch", "x", "--all"), ("watch", " ")):
         longshift(*words, env=env).refused("RUN: give a shift's id, or --all")

@@ -1,7 +1,9 @@
 """The pictures of a watch: what is seen in any width and height, without colours too."""
 
 import asyncio
+import builtins
 import io
+import json
 import os
 import pty
 import signal
@@ -15,7 +17,7 @@ import pytest
 from pydantic import JsonValue
 from rich.console import Console
 
-from client import show
+from client import show, watching
 from client.shifts import Listed, Shifts, Snapshot
 from client.story import StoryLine
 from client.watch import looks, picture
@@ -296,6 +298,51 @@ async def test_a_watch_that_fails_gives_the_terminal_back(monkeypatch: pytest.Mo
         assert termios.tcgetattr(its_end) == modes
         assert signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL
     os.close(ours)
+
+
+class Over(Exception):
+    """Nothing more is to be seen."""
+
+
+class Changing(Shifts):
+    """A server on which one run begins to wait and another ends."""
+
+    def __init__(self) -> None:
+        before = [listed("a", "RUNNING"), listed("b", "RUNNING")]
+        after = [listed("a", "WAITING", detail="paused: resume it, or stop it")]
+        self.seen = [before, before, after, after]
+
+    async def list(self, limit: int = 50, *, open_only: bool = False) -> builtins.list[Listed]:
+        """The next of them."""
+        assert open_only
+        if not self.seen:
+            raise Over
+        return self.seen.pop(0)
+
+    async def state(self, run_id: str) -> Snapshot:
+        """How the run stands that is listed no longer."""
+        assert run_id == "b"
+        return standing("TIME_LIMIT", run_id="b", view=None, closed_at=1.0, detail="the deadline passed")
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.asyncio
+async def test_without_a_terminal_all_runs_are_told_when_they_change_and_how_they_ended(
+    as_json: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(looks, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(watching, "PACE_SECONDS", 0.0)
+
+    with pytest.raises(Over):
+        await watching.watch_all(Changing(), as_json)
+
+    told = capsys.readouterr().out.splitlines()
+    if as_json:
+        stands = [[(run["run_id"], run["status"]) for run in json.loads(line)] for line in told]
+        assert stands == [[("a", "RUNNING"), ("b", "RUNNING")], [("a", "WAITING"), ("b", "TIME_LIMIT")]]
+        return
+    assert sorted(told[:2]) == ["a  RUNNING: Prepare drafts.", "b  RUNNING: Prepare drafts."]
+    assert told[2:] == ["a  WAITING: paused: resume it, or stop it", "b  ended: TIME_LIMIT: the deadline passed"]
 
 
 def test_where_no_run_is_left_the_list_says_so() -> None:
