@@ -22,6 +22,7 @@ from longshift.status import Status
 from store.journal import Journal
 from tests.acceptance import warm
 from tests.acceptance.house_agent import OUTSIDE
+from tests.audits import differences
 from worker.child import Child
 from worker.dev_server import DevServer
 from worker.plugin import longshift_plugin
@@ -278,9 +279,11 @@ class House:
             await journal.close()
 
     async def messages(self) -> list[Message]:
-        """The transcript in the journal, once its chain is proved."""
+        """The transcript in the journal, once its chain is proved and nothing differs by an audit."""
+        client = await Client.connect(self.server.address, plugins=[longshift_plugin()])
         async with self.journal() as journal:
             assert await journal.verify_chain(self.run_id) is None
+            assert await differences(client, journal, self.run_id) == []
             return [stored.message for stored in await journal.messages(self.run_id)]
 
     async def ended_as_undisturbed(self, *, failed_calls: int = 0, told: Sequence[Message] = ()) -> RunResult:
