@@ -31,6 +31,7 @@ from longshift.messages import AssistantMessage, SystemMessage, ToolCall, ToolMe
 from longshift.questions import question
 from longshift.state import RunState
 from longshift.status import Status
+from longshift.turns import ModelFailure, Usage
 from store.runs import RunFigures
 from tests.unit.test_audit import OPENED, history, journal
 
@@ -118,6 +119,18 @@ def test_what_the_pictures_end_with_is_what_the_run_counted(name: str) -> None:
     assert ends["tool calls"] == result.tool_calls
     assert ends["output tokens"] == result.output_tokens
     assert ends["US cents"] == cents(result.exposure)
+
+
+def test_a_call_is_charged_as_the_loop_charges_it() -> None:
+    rows = made(3, "fine")
+    rows["model_calls"][0]["output_tokens"] = None  # not reported: all that it was allowed
+    failure = ModelFailure(kind="invalid_turn", message="cut", transient=False, usage=Usage(output_tokens=9999))
+    rows["model_calls"][1] |= {"state": "failed", "failure": failure.model_dump_json(), "body": None}
+    rows["model_calls"][2] |= {"state": "sent", "body": None, "ended_at": None, "output_tokens": None}
+    found = records_of(rows)
+    assert found is not None
+    assert [budgets.charged(call) for call in found.model_calls] == [100, 100, 0]
+    assert "Failed (invalid_turn): cut" in run_page(Sources("made", 2e9, found, [], None, ""))
 
 
 @pytest.mark.parametrize("name", ["windowed", "summarized"])
