@@ -6,5 +6,7 @@ models.py     the scripted models: each decides by what it reads
 tools.py      the tools and the agents of the labs
 baselines.py  what the labs are held against: a loop without guards, and no loop
 labs.py       the labs: what each proves, how it is run, the figures that must come out
+budgets.py    limits from what runs took, those that were cut off among them
+measuring.py  longshift lab budgets
 command.py    longshift lab
 """

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 import click
 from rich.console import Console
@@ -10,27 +11,43 @@ from rich.table import Table
 from rich.text import Text
 
 from client import show
+from client.commands.given import BadInput
 from client.commands.session import json_option
 from client.inert import inert
+from lab.formulas import LabExtraMissing
 from lab.labs import LABS, Finding, Lab, perform
+from lab.measuring import budgets_command
 from longshift.jsontext import canonical
 
 HOLD, DIFFER = 0, 1
 """Exit codes: every figure came out as it must, or some did not."""
 
 
-@click.group("lab")
+class _Group(click.Group):
+    """The lab's commands, some of which need what only its extra brings."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does. Raises BadInput, with the remedy, where the extra is missing."""
+        try:
+            return super().invoke(ctx)
+        except LabExtraMissing as error:
+            raise BadInput([str(error)]) from None
+
+
+@click.group("lab", cls=_Group)
 def lab_command() -> None:
     """Show the arithmetic of reliability on the real workflow.
 
-    Each lab runs shifts with scripted models on a server and a worker of its own, and prints every figure beside the
-    one that must come out. Exit codes: 0 all came out so, 1 some did not.
+    `budgets` proposes limits from the runs that an agent made. Each lab runs shifts with scripted models on a server
+    and a worker of its own, and prints every figure beside the one that must come out. Exit codes: 0 all came out so,
+    1 some did not.
 
     \b
     Examples:
       longshift lab all
       longshift lab deaths
       longshift lab context-cost --json
+      longshift lab budgets --agent shop
     """
 
 
@@ -46,6 +63,7 @@ def _command(name: str, labs: Sequence[Lab], text: str) -> click.Command:
 for _lab in LABS:
     lab_command.add_command(_command(_lab.name, [_lab], _lab.proves))
 lab_command.add_command(_command("all", LABS, "Perform all labs, on one server and one worker."))
+lab_command.add_command(budgets_command)
 
 
 def _performed(labs: Sequence[Lab], as_json: bool) -> int:

@@ -132,7 +132,7 @@ def wilson_interval(k: int, n: int) -> Interval:
         raise ValueError("n is 0: nothing was tried; give at least one trial")
     if k > n:
         raise ValueError(f"k is {k}, more than the {n} trials of n")
-    found = _of_scipy("binomtest")(k, n).proportion_ci(confidence_level=CONFIDENCE, method="wilson")
+    found = of_scipy("binomtest")(k, n).proportion_ci(confidence_level=CONFIDENCE, method="wilson")
     return Interval(float(found.low), float(found.high))
 
 
@@ -179,11 +179,11 @@ def fit_decay(points: Iterable[tuple[float, float]]) -> Decay:
         raise ValueError("points: has fewer than two lengths; a line needs two")
     if 0 in successes:
         raise ValueError("points: a success of 0 has no logarithm; leave out the lengths at which nothing succeeded")
-    line = _of_scipy("linregress")(lengths, [math.log(success) for success in successes])
+    line = of_scipy("linregress")(lengths, [math.log(success) for success in successes])
     return Decay(p=math.exp(line.slope), a=math.exp(line.intercept))
 
 
-def _of_scipy(name: str) -> Callable[..., Any]:
+def of_scipy(name: str) -> Callable[..., Any]:
     """A function of SciPy's statistics, which takes a second to import: only when it is used."""
     try:
         from scipy import stats

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, case, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longshift.chain import Head, extend
@@ -35,6 +35,15 @@ HELD = "held"
 """Kind of the decision that a run waits for something from outside; its detail has the `reason`."""
 
 
+_REPORTED, _ALLOWED = MODEL_CALLS.c.output_tokens, MODEL_CALLS.c.allowed
+_CHARGED = case(
+    (MODEL_CALLS.c.state == "answered", func.coalesce(_REPORTED, _ALLOWED)),
+    (_REPORTED > _ALLOWED, _ALLOWED),
+    else_=func.coalesce(_REPORTED, 0),
+)
+"""Tokens that a model call is charged with, as longshift.judgement and longshift.state do."""
+
+
 @dataclass(frozen=True)
 class RunFigures:
     """One run in few figures: what the journal holds of it, summed up."""
@@ -54,8 +63,12 @@ class RunFigures:
     """Dispatched ones."""
     output_tokens: int
     """As reported."""
+    charged_tokens: int
+    """As its limit counts them: a turn that reports none is charged with all it was allowed."""
     exposure: int
     """Micro-USD that its model calls cost, or may have."""
+    last_at: float
+    """When its latest model call began or ended; when it was opened, where it made none."""
     held: tuple[str, ...]
     """JSON details of the decisions by which it waited, in order."""
 
@@ -162,7 +175,9 @@ def read_figures(connection: Connection, since: float) -> list[RunFigures]:
         MODEL_CALLS.c.run_id,
         func.count().label("model_calls"),
         func.sum(func.coalesce(MODEL_CALLS.c.output_tokens, 0)).label("output_tokens"),
+        func.sum(_CHARGED).label("charged_tokens"),
         func.sum(func.coalesce(MODEL_CALLS.c.cost, MODEL_CALLS.c.estimate)).label("exposure"),
+        func.max(func.coalesce(MODEL_CALLS.c.ended_at, MODEL_CALLS.c.started_at)).label("last_at"),
     )
     asked = connection.execute(model_calls.where(MODEL_CALLS.c.run_id.in_(ids)).group_by(MODEL_CALLS.c.run_id))
     sums = {row.run_id: row for row in asked}
@@ -182,7 +197,9 @@ def read_figures(connection: Connection, since: float) -> list[RunFigures]:
             model_calls=of.model_calls if of else 0,
             tool_calls=made.get(row.run_id, 0),
             output_tokens=int(of.output_tokens) if of else 0,
+            charged_tokens=int(of.charged_tokens) if of else 0,
             exposure=int(of.exposure) if of else 0,
+            last_at=of.last_at if of else row.opened_at,
             held=tuple(held[row.run_id]),
         )
         found.append(figures)

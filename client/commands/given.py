@@ -1,5 +1,6 @@
-"""Limits, as people write them on a command line (`name=value`), and the names of funds."""
+"""Limits, as people write them on a command line (`name=value`), the names of funds, and times."""
 
+import re
 from collections.abc import Sequence
 
 import click
@@ -8,6 +9,9 @@ from pydantic import JsonValue
 from longshift import jsontext
 from longshift.funds import usable_name
 from longshift.limits import Limits, LimitsRefused
+
+UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+"""Seconds of the units in which --since is given."""
 
 
 class BadInput(click.ClickException):
@@ -26,6 +30,16 @@ def fund_name(_context: click.Context, parameter: click.Parameter, name: str | N
     except ValueError as error:
         where = parameter.opts[0] if isinstance(parameter, click.Option) else parameter.human_readable_name
         raise BadInput([f"{where}: {error}"]) from None
+
+
+def since_seconds(_context: click.Context, _parameter: click.Parameter, given: str | None) -> int | None:
+    """The seconds that `--since` reaches back. Raises BadInput."""
+    if given is None:
+        return None
+    found = re.fullmatch(r"([0-9]{1,5})([mhdw])", given.strip())
+    if found is None or int(found[1]) == 0:
+        raise BadInput(["--since: write a number and m, h, d or w (minutes, hours, days, weeks), such as 7d"])
+    return int(found[1]) * UNITS[found[2]]
 
 
 def read_limits(words: Sequence[str], current: Limits | None = None) -> dict[str, JsonValue]:

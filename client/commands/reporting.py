@@ -1,39 +1,27 @@
 """Make a report of a shift, or of the shifts of some days."""
 
 import asyncio
-import re
 import time
 from pathlib import Path
 
 import click
 
 from client import show
-from client.commands.given import BadInput
+from client.commands.given import UNITS, BadInput, since_seconds
 from client.commands.session import json_option
 from worker.settings import load_settings
 
-UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
-"""Seconds of the units in which --since is given."""
 FOR_ALL = "longshift-report.html"
 """Where the report of many shifts is written, unless another file is named."""
 SINCE = "7d"
 """How far the report of many shifts reaches back, unless it is said."""
 
 
-def _seconds(_context: click.Context, _parameter: click.Parameter, given: str | None) -> int | None:
-    if given is None:
-        return None
-    found = re.fullmatch(r"([0-9]{1,5})([mhdw])", given.strip())
-    if found is None or int(found[1]) == 0:
-        raise BadInput(["--since: write a number and m, h, d or w (minutes, hours, days, weeks), such as 7d"])
-    return int(found[1]) * UNITS[found[2]]
-
-
 @click.command("report")
 @click.argument("run_id", metavar="[RUN]", required=False)
 @click.option("--all", "of_all", is_flag=True, help="Report on all shifts that began since --since.")
 @click.option(
-    "--since", callback=_seconds, metavar="TIME", help=f"How far --all reaches back, such as 12h; else {SINCE}."
+    "--since", callback=since_seconds, metavar="TIME", help=f"How far --all reaches back, such as 12h; else {SINCE}."
 )
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Where to write the page."

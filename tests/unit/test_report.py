@@ -393,7 +393,21 @@ def figures(run_id: str, status: str | None, model_calls: int = 3, exposure: int
     """A run of the overview."""
     closed = None if status is None else 1_800_000_060.0
     return RunFigures(
-        run_id, "shop", "local", "m", 1_800_000_000.0, closed, status, "why <b>", model_calls, 2, 30, exposure, held
+        run_id=run_id,
+        agent="shop",
+        endpoint="local",
+        model="m",
+        opened_at=1_800_000_000.0,
+        closed_at=closed,
+        status=status,
+        detail="why <b>",
+        model_calls=model_calls,
+        tool_calls=2,
+        output_tokens=30,
+        charged_tokens=30,
+        exposure=exposure,
+        last_at=1_800_000_050.0,
+        held=held,
     )
 
 

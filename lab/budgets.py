@@ -1,0 +1,309 @@
+"""Budgets from measurements: the limits within which a share of an agent's runs comes to its end, from the runs that
+did and those that were cut off before. Pure.
+
+A run that completed tells what it needed. Any other tells that it would have needed more than it used: it is counted as
+cut off there (right-censored), neither left out nor taken for a finished one. That holds where what cut it off had
+nothing to do with how long it would have taken.
+
+Two ways, and the data decide. Kaplan-Meier supposes nothing of the shape, and needs many runs to see a rare tail. The
+geometric fit (the same chance of the end at every step) needs few, and is used only where a test does not refute it.
+
+Sources. Kaplan-Meier: E. L. Kaplan and P. Meier, Nonparametric Estimation from Incomplete Observations, Journal of the
+American Statistical Association 53 (1958), 457 to 481. The size of the sample that a censored one is worth: R. Peto et
+al., Design and analysis of randomized clinical trials, British Journal of Cancer 35 (1977), 1 to 39. An interval of a
+quantile from one of the curve: R. Brookmeyer and J. Crowley, A Confidence Interval for the Median Survival Time,
+Biometrics 38 (1982), 29 to 41.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from lab.formulas import budget_for, of_scipy, wilson_interval
+from longshift.limits import Limits, cents
+from longshift.status import Status
+from store.runs import RunFigures
+
+FEWEST = 30
+"""Finished runs below which no shape can be told from another."""
+EXPECTED = 5
+"""Fewest runs expected in a cell of the test's table, as is usual for chi-squared."""
+REFUTED = 0.05
+"""The probability below which the test refutes that every step has the same chance."""
+SLICES = 100
+"""Steps into which an amount that is no count of steps is cut, for the geometric fit."""
+Z = 1.959963984540054
+"""Of a 95 % interval."""
+
+Way = Literal["Kaplan-Meier", "geometric fit"]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one run used of something."""
+
+    used: float
+    finished: bool
+    """Whether it needed just that; else it was cut off there."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What so many runs stay within, and its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+    way: Way
+
+
+@dataclass(frozen=True)
+class TooFew:
+    """The data do not support a budget."""
+
+    why: str
+    needs: int
+    """Finished runs that it takes, about."""
+
+
+def budget_within(measured: Sequence[Measured], within: float, *, step: float = 1) -> Budget | TooFew:
+    """The least budget within which a share of all runs finishes.
+
+    Args:
+        measured: the runs.
+        within: the share, above 0 and below 1.
+        step: what counts as a step for the geometric fit, in the unit of the amounts.
+
+    Raises:
+        ValueError: the share is none.
+        LabExtraMissing: without SciPy.
+    """
+    if not 0 < within < 1:
+        raise ValueError(f"within must be above 0 and below 1, not {within!r}")
+    found = _kaplan_meier(measured, 1 - within)
+    if found is not None:
+        return found
+    finished = sum(one.finished for one in measured)
+    needs = math.ceil(Z**2 * within / (1 - within))  # of which none is past it, by Wilson's interval
+    if finished < FEWEST:
+        return TooFew(f"{_runs(finished)} finished; no shape shows in fewer than {FEWEST}", max(FEWEST, finished + 1))
+    steps = [(math.ceil(one.used / step), one.finished) for one in measured if one.used > 0]
+    refutation = _refutation(steps)
+    if refutation is None:
+        return _geometric(steps, 1 - within, step)
+    if finished < needs:
+        return TooFew(f"{refutation}, and without a shape {_runs(finished)} that finished are too few", needs)
+    cut = len(measured) - finished
+    text = f"{refutation}, and {_runs(cut)} of {len(measured)} cut off hide where the last ones finish"
+    return TooFew(f"{text}; raise the limits that cut them off, and measure again", finished + needs)
+
+
+def _kaplan_meier(measured: Sequence[Measured], eps: float) -> Budget | None:
+    """The quantile and its interval off the curve; None where the curve's interval does not come down to it."""
+    finished = [one.used for one in measured if one.finished]
+    if not finished:
+        return None
+    cut = [one.used for one in measured if not one.finished]
+    curve = of_scipy("ecdf")(of_scipy("CensoredData")(uncensored=finished, right=cut)).sf
+    events = set(finished)
+    value: float | None = None
+    low: float | None = None
+    before = 1.0
+    for at, left in zip(map(float, curve.quantiles), map(float, curve.probabilities), strict=True):
+        if at not in events:
+            continue
+        at_risk = sum(one.used >= at for one in measured)
+        worth = math.floor(at_risk / before + 1e-9)  # runs without a cut-off one that the sample is worth, by Peto
+        interval = wilson_interval(min(worth, round(left * worth)), worth)
+        if low is None and interval.low <= eps:
+            low = at
+        if value is None and left <= eps + 1e-12:
+            value = at
+        if value is not None and low is not None and interval.high <= eps + 1e-12:
+            return Budget(value, low, at, "Kaplan-Meier")
+        before = left
+    return None
+
+
+def _geometric(steps: Sequence[tuple[int, bool]], eps: float, step: float) -> Budget:
+    """The budget where each step ends a run with the same probability: as many ends as there are, of all steps made."""
+    ends, trials = sum(ended for _, ended in steps), sum(count for count, _ in steps)
+    interval = wilson_interval(ends, trials)
+    value, low, high = (budget_for(f, eps) * step for f in (ends / trials, interval.high, interval.low))
+    return Budget(value, low, high, "geometric fit")
+
+
+def _refutation(steps: Sequence[tuple[int, bool]]) -> str | None:
+    """Why the steps cannot have one and the same chance to be the last; None where they may.
+
+    A table of the steps, those next to each other taken together until enough is expected of each: how many runs ended
+    in them, and how many went on. With one chance for all, no row differs from another but by accident (chi-squared).
+    """
+    ends, trials = sum(ended for _, ended in steps), sum(count for count, _ in steps)
+    chance = ends / trials
+    table: list[tuple[int, int]] = []
+    ended = went_on = 0
+    for number in range(1, max(count for count, _ in steps) + 1):
+        at_risk = sum(count >= number for count, _ in steps)
+        here = sum(count == number and finished for count, finished in steps)
+        ended, went_on = ended + here, went_on + at_risk - here
+        if min(chance, 1 - chance) * (ended + went_on) >= EXPECTED:
+            table.append((ended, went_on))
+            ended = went_on = 0
+    if (ended or went_on) and table:
+        table[-1] = (table[-1][0] + ended, table[-1][1] + went_on)
+    if len(table) < 2:
+        return "whether each step has the same chance to be the last cannot be tested"
+    probability = float(of_scipy("chi2_contingency")(table, correction=False).pvalue)
+    if probability < REFUTED:
+        return f"not every step has the same chance to be the last (p = {probability:.2g})"
+    return None
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """Something that a run uses and a limit bounds."""
+
+    limit: str
+    of: Callable[[RunFigures], float]
+    none: str
+    """What it means that no run used any."""
+    counted: bool = True
+    """Whether it is counted in steps."""
+
+
+def _seconds(run: RunFigures) -> float:
+    return max(0.0, (run.last_at if run.closed_at is None else run.closed_at) - run.opened_at)
+
+
+QUANTITIES = (
+    Quantity("model_calls", lambda run: run.model_calls, "no model call was made"),
+    Quantity("tool_calls", lambda run: run.tool_calls, "no tool was called"),
+    Quantity("total_output_tokens", lambda run: run.charged_tokens, "no output token was counted", counted=False),
+    Quantity("model_budget_cents", lambda run: run.exposure, "its calls cost nothing: no price is set", counted=False),
+    Quantity("seconds", _seconds, "no run took any time", counted=False),
+)
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Limits for an agent, from its runs."""
+
+    agent: str
+    within: float
+    runs: int
+    finished: int
+    models: tuple[str, ...]
+    found: Mapping[str, Budget | TooFew | str]
+    """By limit: a budget in the limit's unit, or why there is none."""
+
+    @property
+    def limits(self) -> dict[str, int | float]:
+        """The limits proposed."""
+        return {name: _whole(name, one.value) for name, one in self.found.items() if isinstance(one, Budget)}
+
+    @property
+    def refusal(self) -> str | None:
+        """Why nothing can be proposed, and how many runs it takes; None where something can."""
+        if self.limits:
+            return None
+        reasons = {name: one for name, one in self.found.items() if isinstance(one, TooFew)}
+        if not reasons:
+            return f"{_runs(self.runs)} of {self.agent} used nothing that a limit bounds"
+        name, first = next(iter(reasons.items()))
+        return (
+            f"{name}: {first.why}; it needs about {first.needs} finished runs, there are {self.finished} of "
+            f"{self.runs}: measure more of them, or give a longer --since or a lower --within"
+        )
+
+    @property
+    def toml(self) -> str:
+        """The limits as a section of the configuration, with what they rest on as comments."""
+        lines = [
+            f"# {self.within:.6g} of the runs of {self.agent} finish within each of these, as far as can be told from",
+            f"# {_runs(self.runs)}: {self.finished} finished, {self.runs - self.finished} cut off. "
+            "The upper end of an interval is the careful choice.",
+        ]
+        if len(self.models) > 1:
+            lines.append(f"# They are of several models together: {', '.join(self.models)}.")
+        lines.append(f"[agents.{self.agent}.limits]")
+        for name, one in self.found.items():
+            match one:
+                case Budget():
+                    low, high = _whole(name, one.low), _whole(name, one.high)
+                    lines.append(f"{name} = {_whole(name, one.value)}  # 95 % interval {low} to {high}, {one.way}")
+                case TooFew():
+                    lines.append(f"# {name}: {one.why}; it needs about {one.needs} finished runs")
+                case _:
+                    lines.append(f"# {name}: {one}")
+        return "\n".join(lines)
+
+    def document(self) -> dict[str, object]:
+        """The proposal as `--json` prints it; each limit in its own unit."""
+        found: dict[str, object] = {}
+        for name, one in self.found.items():
+            match one:
+                case Budget():
+                    interval = [_whole(name, one.low), _whole(name, one.high)]
+                    found[name] = {"value": _whole(name, one.value), "interval": interval, "way": one.way}
+                case TooFew():
+                    found[name] = {"value": None, "why": one.why, "needs": one.needs}
+                case _:
+                    found[name] = {"value": None, "why": one}
+        return {
+            "agent": self.agent,
+            "within": self.within,
+            "runs": self.runs,
+            "finished": self.finished,
+            "cut_off": self.runs - self.finished,
+            "models": list(self.models),
+            "limits": found,
+        }
+
+
+def propose(agent: str, runs: Sequence[RunFigures], within: float) -> Proposal:
+    """Limits for an agent from its runs.
+
+    Args:
+        agent: its name; runs of others are left out.
+        runs: as the journal sums them up.
+        within: the share of runs that shall finish, above 0 and below 1.
+
+    Raises:
+        ValueError: the share is none.
+        LabExtraMissing: without SciPy.
+    """
+    mine = [run for run in runs if run.agent == agent]
+    found: dict[str, Budget | TooFew | str] = {}
+    for quantity in QUANTITIES:
+        measured = [Measured(quantity.of(run), run.status == Status.COMPLETED) for run in mine]
+        most = max((one.used for one in measured), default=0)
+        if most == 0 and mine:
+            found[quantity.limit] = quantity.none
+            continue
+        found[quantity.limit] = budget_within(measured, within, step=1 if quantity.counted else most / SLICES or 1)
+    proposal = Proposal(
+        agent=agent,
+        within=within,
+        runs=len(mine),
+        finished=sum(run.status == Status.COMPLETED for run in mine),
+        models=tuple(sorted({run.model for run in mine})),
+        found=found,
+    )
+    Limits().changed(proposal.limits)
+    return proposal
+
+
+def _whole(limit: str, value: float) -> int | float:
+    """A value in the limit's unit, rounded up to what it is given in: money from micro-USD to US cents, seconds to
+    tenths, all else to whole ones."""
+    if limit == "model_budget_cents":
+        return cents(max(1, math.ceil(value)))
+    if limit == "seconds":
+        return max(1, math.ceil(value * 10)) / 10
+    return max(1, math.ceil(value - 1e-9))
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'s' * (count != 1)}"

@@ -1,0 +1,232 @@
+"""Budgets from measurements, against simulated runs whose true budgets are known."""
+
+import asyncio
+import json
+import math
+import random
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import create_engine, insert
+
+from client.main import longshift as command_line
+from lab.budgets import Budget, Measured, TooFew, budget_within, propose
+from lab.formulas import budget_for
+from longshift.status import Status
+from store.runs import RunFigures
+from store.tables import MODEL_CALLS, RUNS
+from tests.store.shift import made
+
+Draw = Callable[[random.Random], float]
+
+
+def geometric(f: float) -> Draw:
+    """Steps until one ends the run, each with the same chance."""
+    return lambda chance: math.ceil(math.log(1 - chance.random()) / math.log(1 - f)) or 1
+
+
+def humped(chance: random.Random) -> float:
+    """Steps that gather around ten: no geometric shape."""
+    return round(chance.gauss(10, 2)) or 1
+
+
+def measured(draw: Draw, count: int, chance: random.Random, cap: Draw = lambda _: math.inf) -> list[Measured]:
+    """Runs, each cut off where its cap is reached before its end."""
+    drawn = [(draw(chance), cap(chance)) for _ in range(count)]
+    return [Measured(min(needs, most), needs <= most) for needs, most in drawn]
+
+
+def run(number: int, agent: str = "shop", status: str | None = Status.COMPLETED, calls: int = 3) -> RunFigures:
+    """A run as the journal sums it up."""
+    return RunFigures(
+        run_id=f"run-{number}",
+        agent=agent,
+        endpoint="local",
+        model="m",
+        opened_at=1000.0,
+        closed_at=None if status is None else 1000.0 + 2.5 * calls,
+        status=status,
+        detail=None,
+        model_calls=calls,
+        tool_calls=calls - 1,
+        output_tokens=10 * calls,
+        charged_tokens=10 * calls,
+        exposure=0,
+        last_at=1000.0 + 2 * calls,
+        held=(),
+    )
+
+
+@pytest.mark.parametrize(("f", "count", "cap"), [(0.3, 60, math.inf), (0.5, 200, 4), (0.2, 150, 8)])
+def test_the_geometric_fit_finds_the_true_budget_within_its_interval(f: float, count: int, cap: float) -> None:
+    true, chance = budget_for(f, 0.01), random.Random(f"{f} {count}")
+    covered = fitted = 0
+    for _ in range(100):
+        found = budget_within(measured(geometric(f), count, chance, lambda _: cap), 0.99)
+        if isinstance(found, Budget):
+            fitted += 1
+            assert found.way == "geometric fit"
+            covered += found.low <= true <= found.high
+    assert fitted >= 85  # the test refutes the truth in about 5 of 100
+    assert covered / fitted >= 0.9
+
+
+def test_the_curve_finds_the_true_budget_of_any_shape_within_its_interval() -> None:
+    chance = random.Random("humped")
+    true = sorted(humped(chance) for _ in range(100_000))[95_000]
+    covered = 0
+    for _ in range(60):
+        # A fifth is cut off somewhere, whatever it would have needed.
+        runs = measured(humped, 250, chance, lambda c: c.uniform(1, 60))
+        found = budget_within(runs, 0.95)
+        assert isinstance(found, Budget)
+        assert found.way == "Kaplan-Meier"
+        covered += found.low <= true <= found.high
+    assert covered >= 54
+
+
+def test_leaving_out_the_runs_that_were_cut_off_would_tell_too_low_a_budget() -> None:
+    runs = measured(geometric(0.2), 400, random.Random(7), lambda _: 6)
+    found, blind = budget_within(runs, 0.99), sorted(one.used for one in runs if one.finished)[-1]
+
+    assert isinstance(found, Budget)
+    assert blind == 6
+    assert found.low <= budget_for(0.2, 0.01) == 21 <= found.high
+
+
+@given(seed=st.integers(0, 2**32), count=st.integers(1, 500), within=st.floats(0.5, 0.995), cap=st.integers(1, 30))
+@settings(max_examples=60, deadline=None)
+def test_a_budget_lies_in_its_interval_and_a_refusal_names_more_than_there_is(
+    seed: int, count: int, within: float, cap: int
+) -> None:
+    runs = measured(humped if seed % 2 else geometric(0.3), count, random.Random(seed), lambda _: cap)
+    found = budget_within(runs, within)
+
+    if isinstance(found, Budget):
+        assert 0 < found.low <= found.value <= found.high
+    else:
+        assert found.needs > sum(one.finished for one in runs)
+
+
+def test_without_a_shape_it_takes_as_many_runs_as_it_says() -> None:
+    def alike(count: int) -> list[Measured]:
+        return [Measured(3, True)] * count
+
+    few = budget_within(alike(100), 0.99)
+    assert isinstance(few, TooFew)
+    assert few.needs == 381
+    assert few.why.startswith("not every step has the same chance to be the last")
+    assert budget_within(alike(few.needs), 0.99) == Budget(3, 3, 3, "Kaplan-Meier")
+    assert isinstance(budget_within(alike(few.needs - 1), 0.99), TooFew)
+
+
+def test_a_tail_that_limits_hide_is_told_apart_from_too_few_runs() -> None:
+    hidden = budget_within(measured(humped, 2000, random.Random(3), lambda _: 11), 0.99)
+
+    assert isinstance(hidden, TooFew)
+    assert "hide where the last ones finish; raise the limits" in hidden.why
+
+
+def test_limits_are_proposed_as_a_section_that_the_configuration_takes() -> None:
+    chance = random.Random(11)
+    runs = [run(number, calls=int(geometric(0.3)(chance))) for number in range(900)]
+    runs += [run(900, status=Status.MODEL_CALL_LIMIT, calls=8), run(901, status=None, calls=2), run(902, agent="buyer")]
+    proposal = propose("shop", runs, 0.99)
+
+    section = tomllib.loads(proposal.toml)["agents"]["shop"]["limits"]
+    assert section == proposal.limits
+    assert set(section) == {"model_calls", "tool_calls", "total_output_tokens", "seconds"}
+    assert abs(section["model_calls"] - budget_for(0.3, 0.01)) <= 3
+    assert section["total_output_tokens"] == 10 * section["model_calls"]
+    assert section["seconds"] == 2.5 * section["model_calls"]
+    assert (proposal.runs, proposal.finished) == (902, 900)
+    assert "# model_budget_cents: its calls cost nothing: no price is set" in proposal.toml
+    assert proposal.document()["cut_off"] == 2
+
+
+def test_nothing_is_proposed_of_too_few_runs() -> None:
+    refusal = propose("shop", [run(number) for number in range(12)], 0.99).refusal
+
+    assert refusal is not None
+    assert refusal.startswith("model_calls: 12 runs finished; no shape shows in fewer than 30; it needs about 30 ")
+
+
+def test_the_command_refuses_in_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LONGSHIFT_JOURNAL__URL", f"sqlite:///{tmp_path}/none.db")
+    monkeypatch.chdir(tmp_path)
+
+    def refused(*words: str) -> str:
+        ended = CliRunner().invoke(command_line, ["lab", "budgets", *words])
+        assert ended.exit_code == 2
+        return ended.output
+
+    told = refused("--agent", "Shop", "--within", "1")
+    assert "--agent: give an agent's name" in told
+    assert "--within: give a share above 0 and below 1" in told
+    assert "--since: write a number and m, h, d or w" in refused("--agent", "shop", "--since", "soon")
+
+
+def test_the_command_reads_the_journal_and_says_where_scipy_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path}/journal.db"
+    monkeypatch.setenv("LONGSHIFT_JOURNAL__URL", url)
+    monkeypatch.chdir(tmp_path)
+    asyncio.run(made(url))
+    fill(url, [int(geometric(0.4)(random.Random(number))) for number in range(80)], opened_at=time.time() - 3600)
+
+    ended = CliRunner().invoke(command_line, ["lab", "budgets", "--agent", "shop"])
+    assert ended.exit_code == 0
+    assert tomllib.loads(ended.output)["agents"]["shop"]["limits"]["model_calls"] >= 5
+    document = json.loads(CliRunner().invoke(command_line, ["lab", "budgets", "--agent", "shop", "--json"]).output)
+    assert (document["runs"], document["finished"]) == (80, 80)
+    assert document["limits"]["model_calls"]["way"] == "geometric fit"
+
+    ended = CliRunner().invoke(command_line, ["lab", "budgets", "--agent", "nobody"])
+    assert (ended.exit_code, "it has runs of: shop" in ended.output) == (2, True)
+    ended = CliRunner().invoke(command_line, ["lab", "budgets", "--agent", "shop", "--since", "30m"])
+    assert (ended.exit_code, "it has runs of: none" in ended.output) == (2, True)
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    ended = CliRunner().invoke(command_line, ["lab", "budgets", "--agent", "shop"])
+    assert ended.exit_code == 2
+    assert ended.output == "Error: scipy is not installed; install it with: pip install 'longshift[lab]'\n"
+
+
+def fill(url: str, calls: Sequence[int], opened_at: float) -> None:
+    """Enter runs that completed after so many model calls."""
+    engine = create_engine(url)
+    runs: list[dict[str, object]] = []
+    made_calls: list[dict[str, object]] = []
+    for number, count in enumerate(calls):
+        run_id = f"run-{number}"
+        common = {"agent": "shop", "endpoint": "local", "model": "m", "spec": "{}", "length": 0, "digest": ""}
+        ended = {"opened_at": opened_at, "closed_at": opened_at + count, "status": "COMPLETED"}
+        runs.append({"run_id": run_id, **common, **ended})
+        made_calls += [
+            {
+                "run_id": run_id,
+                "number": call,
+                "context_length": 0,
+                "context_digest": "",
+                "tools": True,
+                "allowed": 100,
+                "estimate": 0,
+                "state": "answered",
+                "output_tokens": 9,
+                "cost": 3,
+                "sender": "1/worker-1",
+                "started_at": opened_at + call,
+            }
+            for call in range(1, count + 1)
+        ]
+    with engine.begin() as connection:
+        connection.execute(insert(RUNS), runs)
+        connection.execute(insert(MODEL_CALLS), made_calls)
+    engine.dispose()
