@@ -29,6 +29,8 @@ from store.errors import JournalUnavailable
 T = TypeVar("T")
 Work = Callable[[Connection], T]
 """What is done in one transaction. May be run again by its caller, so it changes nothing but the database."""
+_Identity = tuple[int, int]
+"""Device and inode of a file, which stay with it under any name."""
 
 BUSY_SECONDS = 10.0
 """Seconds a SQLite connection waits for another process's write. A transaction here takes milliseconds."""
@@ -48,7 +50,8 @@ _REMEDIES = {
     "SQLITE_READONLY": "the file cannot be written: check the rights to it and to its folder, and the disk's",
     "SQLITE_PERM": "the file cannot be opened: check the rights to it",
     "SQLITE_NOTADB": "the file is no SQLite database: point the URL at another path",
-    "SQLITE_CORRUPT": "the file is damaged: restore it from a backup, or rebuild it from the workflow histories",
+    "SQLITE_CORRUPT": "the file is damaged: restore it from a backup, without the -wal and -shm files that lie beside "
+    "it, or rebuild it from the workflow histories",
     "08": "check that PostgreSQL runs at this address and can be reached",
     "25006": "it lets nobody write, as a standby does: point the URL at its primary",
     "28": "check the user and the password in the URL",
@@ -142,7 +145,8 @@ class _Sqlite(Database):
 
     SQLite goes on writing to a file that was deleted or moved away, and would make a new one in its place. So each
     transaction looks first whether the path still leads to the file that is open, and no other journal, told by its
-    mark, is taken in its place.
+    mark, is taken in its place. Nor is a copy, where the log of the file that was open still lies beside it: SQLite
+    would take that for the copy's own, and a backup with the log of what came after it is a damaged file.
     """
 
     _not_there = "SQLITE_CANTOPEN"
@@ -156,8 +160,9 @@ class _Sqlite(Database):
         self._mark: int | None = None
         """What tells this journal from others; none: not connected yet."""
         plain = url.set(drivername="sqlite", query={})
-        self._writer = _Lane("journal-writer", _engine(plain, "BEGIN IMMEDIATE", self._connect))
-        self._reader = _Lane("journal-reader", _engine(plain, "BEGIN", self._connect))
+        self._writer = _Lane("journal-writer", _engine(plain, "BEGIN IMMEDIATE", self._connect), self._path)
+        self._reader = _Lane("journal-reader", _engine(plain, "BEGIN", self._connect), self._path)
+        self._lanes = (self._writer, self._reader)
 
     async def write(self, work: Work[T]) -> T:
         return await self._run(self._writer, work)
@@ -166,7 +171,7 @@ class _Sqlite(Database):
         return await self._run(self._reader, work)
 
     async def close(self) -> None:
-        for lane in (self._writer, self._reader):
+        for lane in self._lanes:
             await asyncio.get_running_loop().run_in_executor(lane.thread, lane.leave)
             lane.thread.shutdown(wait=False)
 
@@ -191,16 +196,21 @@ class _Sqlite(Database):
 
     def _look(self, lane: "_Lane") -> None:
         """Connect anew where another file stands at the path. Raises JournalUnavailable where none does."""
-        try:
-            found = os.stat(self._path)  # noqa: PTH116  on the way of every transaction; pathlib's takes twice the time
-        except FileNotFoundError:
+        there = _found(self._path)
+        if there is None:
             if self._mark is None:
                 return
             raise JournalUnavailable(
                 f"the journal {self.shown} cannot be used: its file is gone; bring it back to where it was"
-            ) from None
-        there = (found.st_dev, found.st_ino)
+            )
         if there != lane.opened:
+            log = _found(f"{self._path}-wal")
+            if log is not None and any(one.log == log and one.opened != there for one in self._lanes):
+                raise JournalUnavailable(
+                    f"the journal {self.shown} cannot be used: another file stands in its place, beside the log of the "
+                    f"one that was open; if it is a backup, remove {self._file.name}-wal and {self._file.name}-shm; if "
+                    "it is that very file, copied back, restart this process"
+                )
             lane.leave()
             lane.opened = there
 
@@ -215,6 +225,7 @@ class _Sqlite(Database):
             if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
                 connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")  # a commit is on the disk: an effect may follow it
+            connection.execute("SELECT * FROM sqlite_schema LIMIT 1").fetchall()  # opens the log
         except BaseException:
             connection.close()
             raise
@@ -245,8 +256,11 @@ class _Lane:
 
     name: InitVar[str]
     engine: Engine
-    opened: tuple[int, int] | None = None
-    """Device and inode of the file that is open."""
+    path: str
+    opened: _Identity | None = None
+    """The file that is open."""
+    log: _Identity | None = None
+    """Its log, while a connection is open."""
     refused: str = ""
     """What was said when the lock was last waited for in vain."""
     refused_at: float = -math.inf
@@ -260,14 +274,25 @@ class _Lane:
         """The connection, opened where it is not; to fetch and give it back each time would cost as two statements."""
         if self._kept is None:
             self._kept = self.engine.connect()
+            self.opened = self.opened or _found(self.path)  # a new file had none before
+            self.log = _found(f"{self.path}-wal")
         return self._kept
 
     def leave(self) -> None:
         """Close the connection."""
-        kept, self._kept = self._kept, None
+        kept, self._kept, self.log = self._kept, None, None
         if kept is not None:
             kept.close()
         self.engine.dispose()
+
+
+def _found(path: str) -> _Identity | None:
+    """The file at a path; None where there is none."""
+    try:
+        found = os.stat(path)  # noqa: PTH116  on the way of every transaction; pathlib's takes twice the time
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _mark_of(connection: sqlite3.Connection) -> int:

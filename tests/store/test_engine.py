@@ -1,6 +1,7 @@
 """Reaching the database, and what is said when it cannot be reached."""
 
 import asyncio
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -176,14 +177,32 @@ async def test_a_file_that_is_restored_from_a_copy_is_opened_anew(tmp_path: Path
     place.unlink()
     with pytest.raises(JournalUnavailable, match="its file is gone"):
         await shift.begin(shift.request())
+    (tmp_path / "copy.db").rename(place)
+    for attempt in (shift.begin(shift.request()), journal.run("shift-1")):
+        with pytest.raises(JournalUnavailable, match=r"the log of the one that was open; .* remove journal\.db-wal"):
+            await attempt  # with the log of the deleted file it would be damaged
     for end in ("wal", "shm"):
         (tmp_path / f"journal.db-{end}").unlink()
-    (tmp_path / "copy.db").rename(place)
     await shift.turn("Done.")
     await journal.close()
     again = await Journal.open(f"sqlite:///{place}")
     assert await again.verify_chain("shift-1") is None
     assert len(await again.model_calls("shift-1")) == 1
+    await again.close()
+
+
+async def test_a_file_that_is_copied_back_has_what_was_in_its_log_after_a_restart(tmp_path: Path) -> None:
+    place = tmp_path / "journal.db"
+    journal = await Journal.open(f"sqlite:///{place}")
+    shift = await Shift(journal).open()
+    shutil.copy(place, tmp_path / "copy.db")
+    (tmp_path / "copy.db").replace(place)
+    with pytest.raises(JournalUnavailable, match="if it is that very file, copied back, restart this process"):
+        await shift.begin(shift.request())
+    await journal.close()
+    again = await Journal.open(f"sqlite:///{place}")
+    await Shift(again).turn("Done.")
+    assert await again.verify_chain("shift-1") is None
     await again.close()
 
 
