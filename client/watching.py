@@ -58,7 +58,6 @@ async def _documents(shifts: Shifts, found: Snapshot) -> str:
             shown = document
         if looks.latest.closed_at:
             return looks.latest.status
-        await looks.again()
         await _again(looks)
 
 

@@ -345,6 +345,31 @@ async def test_without_a_terminal_all_runs_are_told_when_they_change_and_how_the
     assert told[2:] == ["a  WAITING: paused: resume it, or stop it", "b  ended: TIME_LIMIT: the deadline passed"]
 
 
+class Passing(Shifts):
+    """A server on which one run waits for the time of one look."""
+
+    def __init__(self) -> None:
+        over = standing("COMPLETED", view=None, closed_at=1.0)
+        self.seen = [standing(), standing("WAITING", detail="paused: resume it, or stop it"), over]
+
+    async def state(self, run_id: str) -> Snapshot:
+        """The next of them."""
+        return self.seen.pop(0)
+
+
+@pytest.mark.asyncio
+async def test_a_run_has_a_document_for_each_look_at_which_it_has_changed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(looks, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(watching, "EVERY_SECONDS", 0.0)
+
+    assert await watching.watch(Passing(), RUN_ID, as_json=True) == "COMPLETED"
+
+    told = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["status"] for line in told] == ["RUNNING", "WAITING", "COMPLETED"]
+
+
 def test_where_no_run_is_left_the_list_says_so() -> None:
     assert drawn(picture.every([], [], Foot(), 80), 80) == ["no shift is at work or waits; this goes on looking"]
 
