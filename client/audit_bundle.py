@@ -9,9 +9,9 @@ import platform
 from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from client.audit import Evidence
 from client.audit_reading import Recording, TemporalRun
@@ -25,6 +25,8 @@ FORMAT = 1
 MAX_DIGEST = 64
 MIN_DIGEST = 8
 """Hex digits of a digest that is given to compare with."""
+Cell = str | int | float | bool | None
+"""What a column of a row can hold."""
 
 _EVENTS: TypeAdapter[tuple[Happening, ...]] = TypeAdapter(tuple[Happening, ...])
 _USUAL = {one.name: one.default for one in fields(Happening)}
@@ -52,9 +54,16 @@ class _Bundle(BaseModel):
     missing: list[str]
     known: dict[str, int]
     history: list[_Run] | None
-    journal: dict[str, list[dict[str, Any]]] | None
+    journal: dict[str, list[dict[str, Cell]]] | None
     without: dict[str, str]
     sha256: str
+
+    @model_validator(mode="after")
+    def _can_be_audited(self) -> Self:
+        if self.history is not None and self.latest not in [run.run for run in self.history]:
+            raise ValueError("latest names none of the Temporal runs in history")
+        jsontext.check(self.journal)  # what is no Unicode has no digest
+        return self
 
 
 def write_bundle(evidence: Evidence, file: Path) -> str:

@@ -108,9 +108,9 @@ class _Audit:
             if problem is not None:
                 return _differs(name, f"message {number}: {problem}")
             head = after
-        ends = Head(length=self.sides.run["length"], digest=self.sides.run["digest"])
-        if head != ends:
-            said = f"the run is recorded with {shown(ends.length)} that end in {shown(ends.digest)[:14]}"
+        length, digest = self.sides.run.get("length"), self.sides.run.get("digest")
+        if (head.length, head.digest) != (length, digest):
+            said = f"the run is recorded with {shown(length)} that end in {shown(digest)[:14]}"
             return _differs(name, f"the links end after {_count(head.length, 'message')}, {said}")
         without = f"; known by digest alone since the journal was rebuilt: {', '.join(gone)}" if gone else ""
         return _held(name, f"{_count(head.length, 'message')}, each link recomputed{without}")
@@ -188,8 +188,6 @@ class _Audit:
         ]
         keys = {(table, *(row.get(column) for column in TABLES[table])) for row in rows}
         unsure = len(keys - {(one.table, *one.key) for one in sure})
-        own = sum(1 for row in rows if table == "decisions" and row.get("ordinal") is None)
-        unsure -= own if table == "decisions" else 0
         return f"; of {unsure} the workflow never heard what came of it" if unsure > 0 and table != "decisions" else ""
 
     def _counters(self) -> Check:
@@ -236,13 +234,10 @@ class _Audit:
     def _result(self) -> RunResult | None:
         if self.history is not None:
             return self.history.result
+        recorded = self.sides.run.get("result") if self.sides.run else None
         try:
-            return (
-                RunResult.model_validate_json(self.sides.run["result"])
-                if self.sides.run and self.sides.run["result"]
-                else None
-            )
-        except ValidationError:
+            return RunResult.model_validate_json(recorded) if recorded else None
+        except (ValidationError, TypeError):
             return None
 
     def _no_rows(self, name: str) -> Check:

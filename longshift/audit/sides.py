@@ -85,7 +85,7 @@ class Sides:
         if row.get("run_id") != stored(self.run_id) or not isinstance(row.get("at"), (int, float)):
             return "has no time, or is another run's"
         try:
-            detail = jsontext.parse(row["detail"])
+            detail = jsontext.parse(row.get("detail", ""))
         except (TypeError, ValueError):
             return "has a detail that is no JSON"
         if jsontext.canonical(detail) != row["detail"]:

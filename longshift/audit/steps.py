@@ -66,7 +66,7 @@ class _Way:
         return self._tool_call(step)
 
     def _opening(self, request: OpenRun, step: Step) -> str | None:
-        if self.given is not None and request.given != self.given:
+        if request.given != self.given:
             return "the run is opened with another input than it was started with"
         if not isinstance(step.returned, OpenedRun):
             return None
