@@ -17,6 +17,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from client.errors import NoSuchRun, Unreadable, rpc_border
 from client.happenings import Happening
 from client.history import converter_of, happening, next_run
+from client.snapshots import describe
 from longshift import contracts
 from longshift.audit.history import NOT_TAKEN, Failed, History, Part, Request, Returned, Step, history_of
 from longshift.contracts import (
@@ -104,12 +105,12 @@ async def read_recording(client: Client, run_id: str) -> Recording:
     """Read all that Temporal holds of a run.
 
     Raises:
-        NoSuchRun: the server does not know it, or keeps it no longer.
+        NoSuchRun: the server does not know it, or keeps it no longer; or it is no run of ours.
         NoServer: the server does not answer.
     """
     converter = converter_of(client, run_id)
     with rpc_border(run_id):
-        latest = (await client.get_workflow_handle(run_id).describe()).run_id
+        latest = (await describe(client, run_id)).run_id
         linked = [latest]  # named by the run itself: where one of these is gone, something is missing
         waiting, found, gone = [latest, *await _listed(client, run_id)], dict[str, TemporalRun](), set[str]()
         while waiting:

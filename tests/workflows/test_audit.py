@@ -269,6 +269,10 @@ async def test_what_cannot_be_looked_at_is_said_and_an_unknown_run_is_refused(
     assert "there is no journal" in unchecked["chain"]
     with pytest.raises(NoSuchRun):
         await read_evidence(client, journal_url, f"{run_id}-unknown")
+    other = await client.start_workflow("none_of_ours", id=f"{run_id}-other", task_queue=f"{queue}-nobody")
+    with pytest.raises(NoSuchRun):
+        await read_evidence(client, journal_url, other.id)
+    await other.terminate()
     change(journal_url, "UPDATE runs SET run_id = 'gone'")
     assert "the row: is missing" in (await audited(client, journal_url, run_id))["runs"]
     for table in ("messages", "model_calls", "tool_calls", "decisions"):
