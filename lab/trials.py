@@ -44,7 +44,7 @@ class Came:
     """The messages that each model call was sent, as the endpoint read them."""
 
 
-class _Scripted:
+class Scripted:
     """An endpoint that lets a model decide each turn by what it is sent, and plays that as a replay does."""
 
     def __init__(self, name: str, model: Model) -> None:
@@ -69,7 +69,7 @@ class _TrialPlay(Play):
     def __init__(self, run_id: str, name: str, trial: Trial) -> None:
         given = RunInput(agent=trial.agent.name, task=trial.task, limits={**PATIENT, **trial.limits})
         super().__init__(run_id, Case(name, given, turns=(), send=(), expect={}))
-        self._scripted = _Scripted(name, trial.model)
+        self._scripted = Scripted(name, trial.model)
 
     def endpoint(self) -> Endpoint:
         """The scripted model."""

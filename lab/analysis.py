@@ -1,0 +1,343 @@
+"""What an experiment's grades support, in figures and in words. Pure.
+
+Success against length with the fit a p^n, the chain of right and wrong look-ups (p and r), the step that holds the
+errors, and what retries bring, held against independent attempts and against a hard fraction h. Every estimate has its
+95 % interval, and a sentence says no more than the interval does.
+
+Sources. The draws behind the fit's intervals: the Beta distribution with a half added to each count, H. Jeffreys, An
+Invariant Form for the Prior Probability in Estimation Problems, Proceedings of the Royal Society A 186 (1946), 453 to
+461. The hard fraction: the binomial with added zeros, by maximum likelihood, D. Lambert, Zero-Inflated Poisson
+Regression, Technometrics 34 (1992), 1 to 14; its interval is the profile likelihood's.
+"""
+
+import math
+import random
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from lab.formulas import Decay, Interval, fit_decay, of_scipy, retry_success, success_with_recovery, wilson_interval
+from lab.plan import Plan
+from lab.stock import CONDITIONS, Condition, Grade
+
+DRAWS = 400
+"""Draws behind the intervals of a fit."""
+GRID = 100
+"""Steps of a probability between 0 and 1 in a likelihood."""
+DROP = 1.920729
+"""By so much less than its highest is the log likelihood at the ends of a 95 % interval: half of chi-squared's."""
+CHANCE = 0.05
+"""The probability below which a difference is no accident."""
+TOTAL = "total"
+
+
+@dataclass(frozen=True)
+class Rate:
+    """So many of so many, with Wilson's interval."""
+
+    k: int
+    n: int
+
+    @property
+    def value(self) -> float | None:
+        """None of nothing."""
+        return self.k / self.n if self.n else None
+
+    @property
+    def interval(self) -> Interval:
+        """From 0 to 1 where there is nothing to tell from."""
+        return wilson_interval(self.k, self.n) if self.n else Interval(0.0, 1.0)
+
+    def document(self) -> dict[str, object]:
+        """As the receipt has it."""
+        return {"k": self.k, "n": self.n, "value": self.value, "interval": list(self.interval)}
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return "not seen"
+        return f"{self.value:.3g} ({self.interval.low:.3g} to {self.interval.high:.3g})"
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Success as a p^n."""
+
+    decay: Decay
+    p: Interval
+    a: Interval
+
+    @property
+    def sentence(self) -> str:
+        """Whether the decay is geometric."""
+        a = f"a is {self.decay.a:.3g} ({self.a.low:.3g} to {self.a.high:.3g})"
+        p = f"p is {self.decay.p:.3g} ({self.p.low:.3g} to {self.p.high:.3g})"
+        if self.a.low > 1:
+            return f"The decay is not geometric: {a}, above 1, so later steps do worse than earlier ones; {p}."
+        if self.a.high < 1:
+            return (
+                f"The decay is not geometric alone: {a}, below 1, so some failures do not come with length; "
+                f"for a step more, {p}."
+            )
+        return f"The data do not refute a geometric decay, independent steps: {a}; {p}."
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of the task, over all lengths: errors that were the first of their run, of the runs that came so far."""
+
+    name: str
+    errors: Rate
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How many runs were right at their last look-up of n, and how many the chain has it."""
+
+    length: int
+    measured: Rate
+    expected: float
+
+
+@dataclass(frozen=True)
+class Retries:
+    """What attempts bring, and what the two models have them bring."""
+
+    length: int
+    within: Sequence[Rate]
+    """Tasks that succeeded within 1, 2, ... attempts."""
+    independent: Sequence[float]
+    mixed: Sequence[float]
+    """With a hard fraction."""
+    q: float
+    """Success of an attempt at a task that is not hard."""
+    hard: float
+    hard_interval: Interval
+
+    @property
+    def sentence(self) -> str:
+        """Whether a hard fraction shows."""
+        h = f"{self.hard:.3g} ({self.hard_interval.low:.3g} to {self.hard_interval.high:.3g})"
+        last, attempts = self.within[-1], len(self.within)
+        came = (
+            f"within {attempts} attempts {last} succeed, {self.independent[-1]:.3g} would if attempts were independent"
+        )
+        if self.hard_interval.low > 0:
+            return f"A hard fraction shows: {h} of the tasks; {came}."
+        return f"No hard fraction shows: it may be {h}; {came}."
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was found under one condition."""
+
+    condition: Condition
+    lengths: Mapping[int, Rate]
+    fit: Fit | None
+    p: Rate
+    """Look-ups that were right, of those that came after a right one or first."""
+    r: Rate
+    """Look-ups that were right, of those that came after a wrong one."""
+    standing: Sequence[Standing]
+    steps: Sequence[Step]
+    culprit: Step | None
+    """The step that holds the errors, where one stands out."""
+    retries: Retries | None
+
+    @property
+    def sentences(self) -> list[str]:
+        """What the data support."""
+        told = [self.fit.sentence if self.fit else "Too few lengths had any success: nothing can be said of the decay."]
+        errors = sum(step.errors.k for step in self.steps)
+        worst = max(self.steps, key=lambda step: (step.errors.k, step.errors.value or 0))
+        if not errors:
+            told.append("No run went wrong, so no step holds errors.")
+        elif self.culprit is not None:
+            one = self.culprit
+            told.append(
+                f"The {one.name} holds the errors: {one.errors.k} of {errors} runs that went wrong did so there first, "
+                f"{one.errors} of those that came so far."
+            )
+        else:
+            told.append(
+                f"No step stands out: of {errors} runs that went wrong most, {worst.errors.k}, did so first at the "
+                f"{worst.name}, {worst.errors} of those that came so far."
+            )
+        told.append(f"A look-up after a right one is right with {self.p}; after a wrong one with {self.r}.")
+        return told + ([self.retries.sentence] if self.retries else [])
+
+    def document(self) -> dict[str, object]:
+        """As the receipt has it."""
+        fit, retries = self.fit, self.retries
+        return {
+            "condition": self.condition,
+            "sentences": self.sentences,
+            "success": [{"length": length, **rate.document()} for length, rate in self.lengths.items()],
+            "fit": fit and {"p": fit.decay.p, "p_interval": list(fit.p), "a": fit.decay.a, "a_interval": list(fit.a)},
+            "chain": {"p": self.p.document(), "r": self.r.document()},
+            "standing": [
+                {"length": one.length, "expected": one.expected, **one.measured.document()} for one in self.standing
+            ],
+            "first_errors": [{"step": step.name, **step.errors.document()} for step in self.steps],
+            "culprit": self.culprit and self.culprit.name,
+            "retries": retries
+            and {
+                "length": retries.length,
+                "within": [rate.document() for rate in retries.within],
+                "independent": list(retries.independent),
+                "with_hard_fraction": list(retries.mixed),
+                "q": retries.q,
+                "hard": retries.hard,
+                "hard_interval": list(retries.hard_interval),
+            },
+        }
+
+
+Key = tuple[Condition, int, int, int]
+"""Condition, length, instance and attempt of a run."""
+
+
+def analyse(plan: Plan, grades: Mapping[Key, Grade]) -> list[Findings]:
+    """What the grades of all runs of a plan support, condition by condition.
+
+    Raises LabExtraMissing without SciPy.
+    """
+    return [_findings(plan, condition, grades) for condition in CONDITIONS if condition in plan.conditions]
+
+
+def _findings(plan: Plan, condition: Condition, grades: Mapping[Key, Grade]) -> Findings:
+    first: dict[int, list[Grade]] = defaultdict(list)
+    tried: dict[int, list[bool]] = defaultdict(list)
+    for (of, length, instance, attempt), grade in sorted(grades.items()):
+        if of != condition:
+            continue
+        if attempt == 1:
+            first[length].append(grade)
+        if length == plan.retry_length:
+            tried[instance].append(grade.right)
+    lengths = {length: Rate(sum(one.right for one in found), len(found)) for length, found in sorted(first.items())}
+    every = [one for found in first.values() for one in found]
+    p, r = _chain(every)
+    steps = _steps(every)
+    return Findings(
+        condition=condition,
+        lengths=lengths,
+        fit=_fit(lengths, plan.seed),
+        p=p,
+        r=r,
+        standing=_standing(first, p, r),
+        steps=steps,
+        culprit=_culprit(steps),
+        retries=_retries(plan.retry_length, list(tried.values())) if plan.attempts > 1 else None,
+    )
+
+
+def _fit(lengths: Mapping[int, Rate], seed: int) -> Fit | None:
+    """The fit, with the lengths at which anything succeeded; None where they are fewer than two."""
+    used = {length: rate for length, rate in lengths.items() if rate.k}
+    if len(used) < 2:
+        return None
+    chance = random.Random(f"fit {seed}")
+    drawn = [
+        fit_decay([(n, chance.betavariate(rate.k + 0.5, rate.n - rate.k + 0.5)) for n, rate in used.items()])
+        for _ in range(DRAWS)
+    ]
+    found = fit_decay([(n, rate.k / rate.n) for n, rate in used.items()])
+    return Fit(found, _middle([min(1.0, one.p) for one in drawn]), _middle([one.a for one in drawn]))
+
+
+def _middle(values: Sequence[float]) -> Interval:
+    """Between what the middle 95 of 100 lie."""
+    ordered = sorted(values)
+    cut = math.floor(len(ordered) * 0.025)
+    return Interval(ordered[cut], ordered[-cut - 1])
+
+
+def _chain(grades: Sequence[Grade]) -> tuple[Rate, Rate]:
+    """How often a look-up is right after a right one, and after a wrong one; a run begins right."""
+    counts = Counter(pair for grade in grades for pair in pairwise((True, *grade.outcomes)))
+    return (
+        Rate(counts[True, True], counts[True, True] + counts[True, False]),
+        Rate(counts[False, True], counts[False, True] + counts[False, False]),
+    )
+
+
+def _standing(first: Mapping[int, Sequence[Grade]], p: Rate, r: Rate) -> list[Standing]:
+    found = []
+    for length, grades in sorted(first.items()):
+        right = sum(len(grade.outcomes) >= length and grade.outcomes[length - 1] for grade in grades)
+        expected = success_with_recovery(p.value or 0.0, r.value or 0.0, length)
+        found.append(Standing(length, Rate(right, len(grades)), expected))
+    return found
+
+
+def _steps(grades: Sequence[Grade]) -> list[Step]:
+    """First errors by step: each look-up by its place, then the total."""
+    errors: Counter[str] = Counter()
+    reached: Counter[str] = Counter()
+    for grade in grades:
+        names = [*(f"look-up {number}" for number in range(1, len(grade.lookups) + 1)), TOTAL]
+        wrong = grade.first_error
+        reached.update(names[:wrong])
+        if wrong is not None:
+            errors[names[wrong - 1]] += 1
+    ordered = sorted(reached, key=lambda name: (name == TOTAL, len(name), name))
+    return [Step(name, Rate(errors[name], reached[name])) for name in ordered]
+
+
+def _culprit(steps: Sequence[Step]) -> Step | None:
+    """The step that goes wrong more often than those together that go wrong at all besides, where that is no accident:
+    Fisher's exact test, as strict as it takes for the worst of so many (Bonferroni)."""
+    if len(steps) < 2 or not any(step.errors.k for step in steps):
+        return None
+    worst = max(steps, key=lambda step: (step.errors.interval.low, step.errors.k))
+    every = [step.errors for step in steps if step is not worst]
+    others = [errors for errors in every if errors.k] or every
+    k, n = sum(one.k for one in others), sum(one.n for one in others)
+    table = [[worst.errors.k, worst.errors.n - worst.errors.k], [k, n - k]]
+    accident = float(of_scipy("fisher_exact")(table, alternative="greater").pvalue)
+    return worst if accident * len(steps) < CHANCE else None
+
+
+def _retries(length: int, tried: Sequence[Sequence[bool]]) -> Retries:
+    attempts = len(tried[0])
+    within = [Rate(sum(any(one[:k]) for one in tried), len(tried)) for k in range(1, attempts + 1)]
+    alone = sum(map(sum, tried)) / (attempts * len(tried))
+    q, hard, interval = _hard_fraction(Counter(map(sum, tried)), attempts)
+    numbers = range(1, attempts + 1)
+    return Retries(
+        length=length,
+        within=within,
+        independent=[retry_success(alone, k) for k in numbers],
+        mixed=[retry_success(q, k, hard) for k in numbers],
+        q=q,
+        hard=hard,
+        hard_interval=interval,
+    )
+
+
+def _hard_fraction(successes: Counter[int], attempts: int) -> tuple[float, float, Interval]:
+    """The most likely q and h, and the interval of h.
+
+    Args:
+        successes: how many tasks had so many successful attempts.
+        attempts: at each task.
+    """
+    grid = [step / GRID for step in range(GRID + 1)]
+    best: dict[float, tuple[float, float]] = {}
+    for hard in grid:
+        best[hard] = max((_likelihood(successes, attempts, q, hard), q) for q in grid)
+    top, q, hard = max((likelihood, q, -hard) for hard, (likelihood, q) in best.items())
+    inside = [one for one, (likelihood, _) in best.items() if likelihood >= top - DROP]
+    return q, -hard, Interval(min(inside), max(inside))
+
+
+def _likelihood(successes: Counter[int], attempts: int, q: float, hard: float) -> float:
+    """Its logarithm, without the part that depends on neither."""
+    total = 0.0
+    for count, tasks in successes.items():
+        chance = (1 - hard) * q**count * (1 - q) ** (attempts - count) + (hard if count == 0 else 0)
+        if chance <= 0:
+            return -math.inf
+        total += tasks * math.log(chance)
+    return total

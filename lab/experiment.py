@@ -1,0 +1,182 @@
+"""An experiment conducted: a server, a journal and a worker in a folder that stays, the shifts, and their grades.
+
+Interrupted, by Ctrl-C or by a crash, it goes on where it was when it is conducted again in the same folder.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from temporalio.client import Client, WorkflowHandle
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError
+from temporalio.worker import Worker
+
+from activities.run_activities import Activities
+from client.local import connect_to
+from client.shifts import Shifts
+from endpoints.base import Endpoint
+from endpoints.config import EndpointConfig
+from lab.fan_out import PROGRESS, WORKFLOW, FanOut, Reliability
+from lab.plan import Plan, Planned, runs_of
+from lab.stock import AGENTS, Grade, grade
+from longshift.chain import Head
+from longshift.contracts import RunResult
+from longshift.evidence import Trajectory
+from store.journal import Journal
+from worker.dev_server import DevServer
+from workflows.agent_run import AgentRun
+
+QUEUE = "reliability"
+HEARTBEAT_SECONDS = 5.0
+"""Seconds without a sign of life after which a step of a worker that was killed is done again."""
+LOOK_SECONDS = 1.0
+"""Seconds between looks at how far it is."""
+QUERY_SECONDS = timedelta(seconds=10)
+
+
+class ExperimentRefused(Exception):
+    """The experiment cannot be conducted so. The text names what is wrong and the remedy."""
+
+
+@dataclass(frozen=True)
+class Graded:
+    """One run of the experiment, with what came of it."""
+
+    planned: Planned
+    result: RunResult
+    grade: Grade
+    seconds: float
+    """Wall time."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an experiment is."""
+
+    ended: int
+    runs: int
+    left: float | None
+    """Seconds that the rest takes at the pace since it was begun or went on; None where there is no pace yet."""
+
+
+async def conduct(
+    plan: Plan,
+    folder: Path,
+    endpoint: Endpoint,
+    config: EndpointConfig,
+    told: Callable[[Progress], None] = lambda progress: None,
+) -> list[Graded]:
+    """Run a plan's shifts, as far as they have not been run yet, and grade all.
+
+    Args:
+        plan: what to run.
+        folder: keeps the server's data, the journal and the plan; made if need be.
+        endpoint: what is measured.
+        config: as the operator described it.
+        told: called every second or so.
+
+    Raises:
+        ExperimentRefused: the folder holds another experiment.
+        ServerFailed: the server does not start, or another one works in the folder.
+        Refused: the shifts are refused.
+    """
+    _keep(plan, folder)
+    async with _laboratory(folder, {plan.endpoint: endpoint}, {plan.endpoint: config}) as (client, journal, shifts):
+        await _run(client, plan, told)
+        return [await _graded(journal, shifts, planned) for planned in runs_of(plan)]
+
+
+def _keep(plan: Plan, folder: Path) -> None:
+    """Write down what the folder is of, or find it written.
+
+    Raises ExperimentRefused where it is of something else.
+    """
+    file = folder / "plan.json"
+    text = plan.model_dump_json(indent=1) + "\n"
+    if file.exists():
+        if file.read_text(encoding="utf-8") != text:
+            raise ExperimentRefused(
+                f"--output: {folder} holds an experiment with other options, see {file}; give those to go on with it, "
+                "or another folder"
+            )
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+
+
+@asynccontextmanager
+async def _laboratory(
+    folder: Path, endpoints: Mapping[str, Endpoint], configs: Mapping[str, EndpointConfig]
+) -> AsyncIterator[tuple[Client, Journal, Shifts]]:
+    url = f"sqlite:///{(folder / 'journal.db').absolute()}"
+    async with DevServer(folder / "server", ui=False) as server:
+        client = await connect_to(server)
+        journal = await Journal.open(url)
+        worker = Worker(
+            client,
+            task_queue=QUEUE,
+            workflows=[AgentRun, Reliability],
+            activities=Activities(journal, AGENTS, endpoints, configs, HEARTBEAT_SECONDS).all(),
+            max_heartbeat_throttle_interval=timedelta(seconds=1),
+        )
+        try:
+            async with worker:
+                yield client, journal, Shifts(client, QUEUE, url)
+        finally:
+            await journal.close()
+
+
+async def _run(client: Client, plan: Plan, told: Callable[[Progress], None]) -> None:
+    """Have the workflow see all shifts to their ends."""
+    handle: WorkflowHandle[Reliability, int]
+    try:
+        handle = await client.start_workflow(
+            Reliability.run,
+            FanOut(plan=plan),
+            id=WORKFLOW,
+            task_queue=QUEUE,
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+        )
+    except WorkflowAlreadyStartedError:  # it has ended
+        handle = client.get_workflow_handle_for(Reliability.run, WORKFLOW)
+    runs = len(runs_of(plan))
+    waiting = asyncio.ensure_future(client.get_workflow_handle_for(Reliability.run, handle.id).result())
+    first: tuple[float, int] | None = None
+    try:
+        while not (await asyncio.wait({waiting}, timeout=LOOK_SECONDS))[0]:
+            ended = await _ended(client)
+            if ended is None:
+                continue
+            first = first or (time.monotonic(), ended)
+            since, done = time.monotonic() - first[0], ended - first[1]
+            told(Progress(ended, runs, since / done * (runs - ended) if done else None))
+        await waiting
+    finally:
+        waiting.cancel()
+
+
+async def _ended(client: Client) -> int | None:
+    """How many shifts have ended; None where the workflow does not say just now."""
+    try:
+        found: int = await client.get_workflow_handle(WORKFLOW).query(
+            PROGRESS, result_type=int, rpc_timeout=QUERY_SECONDS
+        )
+    except RPCError:
+        return None
+    return found
+
+
+async def _graded(journal: Journal, shifts: Shifts, planned: Planned) -> Graded:
+    result = await shifts.result(planned.run_id)
+    row = await journal.run(planned.run_id)
+    messages = await journal.transcript(planned.run_id, Head(length=result.messages, digest=result.digest))
+    trajectory = Trajectory(result, tuple(messages))
+    seconds = row.closed_at - row.opened_at if row is not None and row.closed_at is not None else 0.0
+    return Graded(planned, result, grade(planned.task, planned.condition, trajectory), seconds)

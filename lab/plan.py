@@ -1,0 +1,83 @@
+"""An experiment as it is planned: which runs it takes, in which order. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from lab.stock import Condition, Task, task
+from longshift.contracts import RunInput
+
+SECONDS = 30 * 86_400.0
+"""Deadline of a run: none is about time, and an experiment may be interrupted for a while."""
+CONTEXT_BYTES = 1_000_000
+TURN_TOKENS = 1024
+
+
+class Plan(BaseModel):
+    """What is measured. The same plan has the same runs, under the same ids."""
+
+    model_config = ConfigDict(frozen=True)
+
+    seed: int
+    lengths: tuple[int, ...]
+    """Look-ups of a task, each length once, in rising order."""
+    instances: int
+    """Tasks of each length."""
+    conditions: tuple[Condition, ...]
+    attempts: int
+    """Attempts at each task of the length at which retries are studied."""
+    retry_length: int
+    """That length; one of `lengths`."""
+    endpoint: str
+    """Name of the endpoint that is measured."""
+    model: str
+    at_once: int
+    """Runs at once."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One run of a plan."""
+
+    condition: Condition
+    length: int
+    instance: int
+    """From 1."""
+    attempt: int
+    """From 1; those after the first are for the study of retries alone."""
+    task: Task
+
+    @property
+    def run_id(self) -> str:
+        """The same in every process that has the plan."""
+        return f"{self.condition}-{self.length}-{self.instance}-{self.attempt}"
+
+    def given(self, plan: Plan) -> RunInput:
+        """What the run is started with."""
+        calls = 4 * self.length + 8
+        limits: dict[str, JsonValue] = {
+            "model_calls": calls,
+            "tool_calls": calls,
+            "seconds": SECONDS,
+            "context_bytes": CONTEXT_BYTES,
+            "output_tokens": TURN_TOKENS,
+            "total_output_tokens": TURN_TOKENS * calls,
+        }
+        return RunInput(agent=self.condition, task=self.task.text, limits=limits, endpoint=plan.endpoint)
+
+
+def runs_of(plan: Plan) -> list[Planned]:
+    """The runs of a plan: tasks in turn through all lengths and conditions, so that whatever drifts while it goes on
+    drifts for all alike."""
+    return list(_runs(plan))
+
+
+def _runs(plan: Plan) -> Iterator[Planned]:
+    for instance in range(1, plan.instances + 1):
+        for length in plan.lengths:
+            given = task(plan.seed, length, instance)
+            attempts = plan.attempts if length == plan.retry_length else 1
+            for attempt in range(1, attempts + 1):
+                for condition in plan.conditions:
+                    yield Planned(condition, length, instance, attempt, given)

@@ -1,0 +1,149 @@
+"""What an experiment says of grades whose error rates are planted."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from lab.analysis import Findings, Key, analyse
+from lab.plan import Plan
+from lab.stock import Grade
+
+PLAN = Plan(
+    seed=7,
+    lengths=(1, 2, 4, 8),
+    instances=40,
+    conditions=("model-adds",),
+    attempts=4,
+    retry_length=4,
+    endpoint="measured",
+    model="clerk",
+    at_once=1,
+)
+ONCE = PLAN.model_copy(update={"attempts": 1})
+"""Without a study of retries."""
+CHAIN = ONCE.model_copy(update={"lengths": (6,), "retry_length": 6})
+"""One length, which takes no fit."""
+Make = Callable[[random.Random, int, int], Grade]
+"""A grade by chance, length and instance."""
+
+
+def grade(lookups: list[bool], total: bool, outcomes: list[bool] | None = None) -> Grade:
+    """A grade; a run whose look-ups are not all right has no right total."""
+    return Grade(tuple(lookups), all(lookups) and total, 1, tuple(lookups if outcomes is None else outcomes))
+
+
+def analysed(make: Make, plan: Plan = PLAN, seed: int = 0) -> Findings:
+    """What is found of a plan whose runs are graded so."""
+    grades: dict[Key, Grade] = {}
+    for length in plan.lengths:
+        for instance in range(1, plan.instances + 1):
+            for attempt in range(1, (plan.attempts if length == plan.retry_length else 1) + 1):
+                chance = random.Random(f"{seed}/{length}/{instance}/{attempt}")
+                grades["model-adds", length, instance, attempt] = make(chance, length, instance)
+    (found,) = analyse(plan, grades)
+    return found
+
+
+def independent(p: float) -> Make:
+    """Each look-up is right with the same chance, and the total where all are."""
+    return lambda chance, length, _: grade([chance.random() < p for _ in range(length)], True)
+
+
+def tiring(chance: random.Random, length: int, _instance: int) -> Grade:
+    """Right at first, and ever less often the longer it goes on."""
+    return grade([chance.random() < 1 - 0.035 * number for number in range(length)], True)
+
+
+@pytest.mark.parametrize("p", [0.8, 0.9, 0.97])
+def test_independent_steps_are_recovered_and_not_refuted(p: float) -> None:
+    fitted = kept = 0
+    for seed in range(20):
+        found = analysed(independent(p), ONCE, seed=seed)
+        assert found.fit is not None
+        fitted += found.fit.p.low <= p <= found.fit.p.high
+        kept += found.fit.a.low <= 1 <= found.fit.a.high
+    assert min(fitted, kept) >= 16  # of intervals of 95 %, fewer than that cover in 1 of 400 such tests
+
+
+def test_steps_that_get_worse_are_told_as_no_geometric_decay() -> None:
+    found = analysed(tiring, PLAN.model_copy(update={"lengths": (1, 2, 4, 8, 16), "instances": 200, "attempts": 1}))
+
+    assert found.fit is not None
+    assert found.fit.a.low > 1
+    assert found.sentences[0].startswith("The decay is not geometric: a is ")
+    assert found.retries is None
+
+
+def test_an_error_that_does_not_come_with_length_is_told() -> None:
+    found = analysed(lambda chance, length, _: grade([True] * length, chance.random() < 0.7))
+
+    assert found.fit is not None
+    assert found.fit.a.high < 1
+    assert "some failures do not come with length" in found.sentences[0]
+    assert found.culprit is not None
+    assert found.culprit.name == "total"
+    assert found.culprit.errors.interval.low <= 0.3 <= found.culprit.errors.interval.high
+
+
+@pytest.mark.parametrize("planted", [1, 3, 7])
+def test_the_look_up_where_errors_were_planted_holds_them(planted: int) -> None:
+    def make(chance: random.Random, length: int, _: int) -> Grade:
+        return grade([number != planted or chance.random() < 0.6 for number in range(1, length + 1)], True)
+
+    found = analysed(make)
+    assert found.culprit is not None
+    assert found.culprit.name == f"look-up {planted}"
+    assert found.culprit.errors.interval.low <= 0.4 <= found.culprit.errors.interval.high
+    assert found.sentences[1].startswith(f"The look-up {planted} holds the errors: ")
+
+
+def test_where_all_steps_are_alike_none_stands_out() -> None:
+    assert sum(analysed(independent(0.9), ONCE, seed=seed).culprit is not None for seed in range(20)) <= 3
+    perfect = analysed(independent(1))
+    assert perfect.sentences[1] == "No run went wrong, so no step holds errors."
+
+
+@pytest.mark.parametrize(("p", "r"), [(0.9, 0.4), (0.8, 0.8), (0.95, 0.1)])
+def test_the_chain_of_right_and_wrong_look_ups_is_recovered(p: float, r: float) -> None:
+    def make(chance: random.Random, length: int, _: int) -> Grade:
+        outcomes: list[bool] = []
+        right = True
+        while sum(outcomes) < length:
+            right = chance.random() < (p if right else r)
+            outcomes.append(right)
+        return grade([True] * length, True, outcomes)
+
+    counted = mended = standing = 0
+    for seed in range(200):
+        found = analysed(make, CHAIN, seed=seed)
+        counted += found.p.interval.low <= p <= found.p.interval.high
+        mended += found.r.interval.low <= r <= found.r.interval.high
+        (one,) = found.standing
+        standing += one.measured.interval.low <= one.expected <= one.measured.interval.high
+    assert min(counted, mended, standing) >= 180  # of intervals of 95 %
+
+
+@pytest.mark.parametrize(("q", "hard"), [(0.5, 0.3), (0.35 / 0.725, 0.275), (0.7, 0.0)])
+def test_a_hard_fraction_is_recovered_and_none_is_invented(q: float, hard: float) -> None:
+    def make(chance: random.Random, length: int, instance: int) -> Grade:
+        never = random.Random(f"hard {length} {instance}").random() < hard
+        return grade([True] * length, not never and chance.random() < q)
+
+    found = analysed(make, PLAN.model_copy(update={"instances": 120})).retries
+    assert found is not None
+    assert found.hard_interval.low <= hard <= found.hard_interval.high
+    assert (found.hard_interval.low > 0) is (hard > 0)
+    assert found.sentence.startswith("A hard fraction shows: " if hard else "No hard fraction shows: ")
+    assert [rate.k for rate in found.within] == sorted(rate.k for rate in found.within)
+    for rate, mixed in zip(found.within, found.mixed, strict=True):
+        assert rate.value == pytest.approx(mixed, abs=0.08)
+
+
+def test_where_nothing_succeeds_nothing_is_said_of_decay_or_of_a_hard_fraction() -> None:
+    found = analysed(independent(0))
+
+    assert found.fit is None
+    assert found.sentences[0] == "Too few lengths had any success: nothing can be said of the decay."
+    assert found.retries is not None
+    assert tuple(found.retries.hard_interval) == (0, 1)
