@@ -110,7 +110,7 @@ def timeline(lanes: Iterable[tuple[str, str, Times]], seconds: float) -> Timelin
 
 def figure(value: float) -> str:
     """A number as people read it."""
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.4g}"
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.10g}"
 
 
 def duration(seconds: float) -> str:
@@ -174,7 +174,7 @@ def _ticks(top: float, *, whole: bool = False) -> list[float]:
     """At most five round values from 0 to `top`; whole numbers only, where asked for."""
     power = 10 ** math.floor(math.log10(top / 4))
     step = next(power * one for one in (1, 2, 2.5, 5, 10) if top / (power * one) < 5)
-    step = max(1, round(step)) if whole else step
+    step = max(1, math.ceil(step)) if whole else step
     return [round(step * n, 12) for n in range(int(top / step) + 1)]
 
 

@@ -16,7 +16,6 @@ from client.recorded import RecordedCall
 from client.report.records import Call, Confirmed, Records
 from longshift import jsontext
 from longshift.context import Excerpt
-from longshift.jsontext import canonical
 
 MAX_PARTS = 25_000
 """Messages, model calls and tool calls on a page."""
@@ -158,7 +157,7 @@ def outcome(observation: str | None, state: str | None) -> tuple[str, bool]:
 
 
 def readable(content: str) -> str:
-    """An observation or arguments as people read them: a text as it is, another value as JSON with line breaks."""
+    """An observation as people read it: a text as it is, another value as JSON with line breaks."""
     body = _body(content)
     if body is None:
         return content
@@ -170,8 +169,13 @@ def readable(content: str) -> str:
     elif isinstance(value, str):
         text = value
     else:
-        text = json.dumps(value, indent=2, ensure_ascii=False)
+        text = _lines(value)
     return f"{text}\n[note: {note}]" if note else text
+
+
+def _lines(value: object) -> str:
+    """A value as JSON with line breaks."""
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
 
 
 def _body(content: str) -> Mapping[str, object] | None:
@@ -247,7 +251,7 @@ def _sent(excerpt: Excerpt | None) -> str:
 def _tool(call: RecordedCall) -> ToolPart:
     words, well = outcome(call.observation, call.state)
     if call.arguments is not None:
-        arguments = readable(canonical(call.arguments))
+        arguments = _lines(call.arguments)
     else:
         arguments = call.malformed or f"not in the journal; SHA-256 {call.arguments_sha256}"
     told = None if call.observation is None else _text(readable(call.observation))

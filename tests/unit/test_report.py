@@ -1,5 +1,6 @@
 """Reports as pages: of every kept history's journal, of hostile texts, of long runs; and the pictures' geometry."""
 
+import json
 import re
 import subprocess
 import sys
@@ -322,6 +323,32 @@ def test_observations_are_shown_as_people_read_them() -> None:
     assert steps.readable(observations.error("refused", "no")) == "refused: no"
     assert steps.readable(observations.told(3, "a person said so")) == "3\n[note: a person said so]"
     assert steps.readable("no json") == "no json"
+
+
+def test_arguments_are_shown_whole_also_where_they_look_like_an_observation() -> None:
+    asked = ToolCall(id="c1-0", name="pay", arguments={"ok": True, "value": "harmless", "cents": 1_000_000})
+    rows = made(1, "fine")
+    rows["model_calls"][0]["body"] = text_of(AssistantMessage(content="", calls=(asked,)))
+    records = records_of(rows)
+    assert records is not None
+    shown = next(
+        one for block in steps.transcript(records).blocks for one in block.entries if isinstance(one, steps.Step)
+    )
+    assert json.loads(shown.calls[0].arguments.text) == asked.arguments
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [(0, "0"), (3.0, "3"), (10_800.5, "10,800.5"), (12_345.6789, "12,345.6789")]
+)
+def test_a_figure_loses_nothing(value: float, words: str) -> None:
+    assert plots.figure(value) == words
+
+
+@pytest.mark.parametrize("top", [1.08, 2, 11.9, 12.4, 24, 124, 1e6])
+def test_an_axis_of_whole_numbers_has_few_ticks(top: float) -> None:
+    ticks = plots.plot(Series("x", ((0.0, top / 1.08),), ()), 10).up
+    assert 2 <= len(ticks) <= 5
+    assert all(float(tick.text.replace(",", "")).is_integer() for tick in ticks)
 
 
 # Pictures.
