@@ -35,7 +35,8 @@ async def register(client: Client) -> list[str]:
     except RPCError as error:
         commands = " ".join(f"--name {name} --type {kind}" for name, kind in TYPES.items())
         raise AttributesRefused(
-            f"the server does not register search attributes for namespace {namespace}: {error.message.rstrip('.')}; mend that, or "
-            f"have its operator do it: temporal operator search-attribute create --namespace {namespace} {commands}"
+            f"the server does not register search attributes for namespace {namespace}: {error.message.rstrip('.')}; "
+            f"mend that, or have its operator do it: "
+            f"temporal operator search-attribute create --namespace {namespace} {commands}"
         ) from None
     return list(missing)
