@@ -123,7 +123,7 @@ def close_run(connection: Connection, request: CloseRun, now: float) -> None:
     confirmed = confirm(connection, run, request.head, request.entries)
     keep = confirmed.parting or request.head
     if run.head.length > keep.length:
-        run = rewrite(connection, run, keep, request.result.model_calls + 1, now)
+        run = rewrite(connection, run, keep, request.result.model_calls + request.result.withdrawn + 1, now)
     append(connection, run, confirmed.rows)
     decide(connection, run.run_id, request.decisions)
     connection.execute(

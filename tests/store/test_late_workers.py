@@ -166,6 +166,22 @@ async def test_a_reset_that_goes_another_way_replaces_what_was_not_gone(shift: S
     assert decision.detail == '{"message":4,"model_call":2,"removed":5}'
 
 
+async def test_a_reset_that_ends_earlier_keeps_its_calls_also_where_one_was_taken_back(
+    shift: Shift, journal: Journal
+) -> None:
+    await shift.step("One.", call("a"), SEEN)
+    shift.number += 1  # a call that its fund did not pay for
+    await shift.step("Two.", call("b"), SEEN)
+    reset = shift.fork()
+    await shift.step("Three.", call("c"), SEEN)
+    await shift.turn("Four.")
+    ends = reset.closing(Status.STOP_REQUESTED)
+    result = ends.result.model_copy(update={"model_calls": 2, "withdrawn": 1})
+    await journal.close_run(ends.model_copy(update={"result": result}), 2000.0)
+    assert [row.number for row in await journal.model_calls("shift-1")] == [1, 3]
+    assert await journal.verify_chain("shift-1") is None
+
+
 async def test_an_effect_outlives_a_reset_and_is_not_begun_again(shift: Shift, journal: Journal) -> None:
     reset = shift.fork()
     order = call("b", "place_order", sku="SKU-VANILLA")
