@@ -6,7 +6,7 @@ Which rows a run must have is not decided here: longshift/audit makes them from 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete, insert, select
+from sqlalchemy import Connection, Table, delete, insert, select, text
 
 from store.tables import DECISIONS, MESSAGES, MODEL_CALLS, REMEMBERED, RUNS, TOOL_CALLS
 
@@ -31,7 +31,9 @@ def read_rows(connection: Connection, run_id: str) -> dict[str, list[dict[str, A
 def replace_rows(connection: Connection, run_id: str, rows: RunRows, expected: RunRows) -> bool:
     """Let a run have these rows and no others. Returns False, and changes nothing, where its rows are not the
     `expected` ones any more: a worker has written meanwhile."""
-    connection.execute(select(RUNS.c.run_id).where(RUNS.c.run_id == run_id).with_for_update())
+    if connection.dialect.name == "postgresql":
+        # A worker enters a tool call without a look at its run's row. Runs first, as every writer of several tables.
+        connection.execute(text(f"LOCK TABLE {', '.join(OF_A_RUN)} IN EXCLUSIVE MODE"))
     standing = read_rows(connection, run_id)
     if standing != {name: list(expected.get(name, ())) for name in OF_A_RUN}:
         return False

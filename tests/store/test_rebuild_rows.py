@@ -1,8 +1,10 @@
 """All rows of a run, as they stand and written anew, on both databases."""
 
+import asyncio
 import copy
 from typing import Any
 
+import asyncpg  # type: ignore[import-untyped]  # ships no types
 import pytest
 
 from store.journal import Journal
@@ -57,3 +59,26 @@ async def test_a_rebuilt_run_is_read_anew_and_not_from_memory(journal: Journal) 
     changed["runs"][0]["spec"] = spec.model_copy(update={"heartbeat_seconds": 99.0}).model_dump_json()
     assert await journal.replace_rows("shift-1", changed, rows)
     assert (await journal.spec("shift-1")).heartbeat_seconds == 99.0
+
+
+async def test_a_tool_call_that_a_worker_is_entering_is_waited_for_and_not_lost(migrated: str) -> None:
+    journal = await Journal.open(migrated)
+    await ended(journal, "rebuilt-meanwhile")
+    rows = await journal.rows("rebuilt-meanwhile")
+    worker = await asyncpg.connect(migrated)
+    columns = "name, arguments_sha256, kind, state, dispatch, fatal, attempt, started_at"
+    async with worker.transaction():
+        await worker.execute(
+            f"INSERT INTO tool_calls (run_id, model_call, position, call_id, {columns}) SELECT run_id, 9, 0, 'late', "
+            f"{columns} FROM tool_calls WHERE run_id = 'rebuilt-meanwhile' LIMIT 1"
+        )
+        replacing = asyncio.create_task(journal.replace_rows("rebuilt-meanwhile", {}, rows))
+        async with asyncio.timeout(30):
+            while not replacing.done():  # a lock that is waited for can only be asked for
+                if await worker.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+                    break
+                await asyncio.sleep(0.01)
+    assert not await replacing
+    await worker.close()
+    assert [row["call_id"] for row in (await journal.rows("rebuilt-meanwhile"))["tool_calls"]][-1] == "late"
+    await journal.close()
