@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import Connection, make_url, text
+from sqlalchemy.exc import ArgumentError
 
 from store.engine import open_database, shown
 from store.errors import JournalUnavailable
@@ -52,9 +53,12 @@ def _missing_file(url: str) -> Examined | None:
     """What a worker would find where the file of a journal is not there yet; None where it is, or is no file."""
     if not url.startswith("sqlite"):
         return None
-    at = make_url(url)
-    if not at.database or at.database == ":memory:" or (file := Path(at.database)).exists():
-        return None
+    try:
+        at = make_url(url)
+        if not at.database or at.database == ":memory:" or (file := Path(at.database)).exists():
+            return None
+    except (ArgumentError, ValueError, OSError):
+        return None  # to open it says what is wrong
     folder = next(parent for parent in file.absolute().parents if parent.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
         why = f"the journal {shown(at)} cannot be made: nothing can be written in {folder}; check its rights"

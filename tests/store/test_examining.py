@@ -49,3 +49,12 @@ async def test_a_database_that_lets_nobody_write_is_refused(postgres: str, empty
 
     with pytest.raises(JournalUnavailable, match=says):
         await asyncio.wait_for(examine(at), 30)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    "url", ["sqlite://host:port/x", f"sqlite:////{'x' * 300}.db"], ids=["no URL", "too long a name"]
+)
+async def test_what_no_file_can_be_is_refused_in_words(url: str) -> None:
+    with pytest.raises(JournalUnavailable, match="the journal"):
+        await examine(url)
