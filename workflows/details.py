@@ -2,7 +2,7 @@
 
 import re
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from temporalio import workflow
 from temporalio.api.sdk.v1 import WorkflowMetadata
@@ -134,6 +134,7 @@ def _longest_run(text: str) -> int:
     return max((len(run) for run in re.findall("`+", text)), default=0)
 
 
+@runtime_checkable
 class Detailed(Protocol):
     """A workflow that can tell its current details."""
 
@@ -155,7 +156,7 @@ class CurrentDetails(Interceptor):
 class _OnQuery(WorkflowInboundInterceptor):
     async def handle_query(self, input: HandleQueryInput) -> Any:
         answer = await super().handle_query(input)
-        if isinstance(answer, WorkflowMetadata):
-            run: Detailed = workflow.instance()
+        run = workflow.instance()
+        if isinstance(answer, WorkflowMetadata) and isinstance(run, Detailed):  # a workflow of another kind has none
             answer.current_details = run.current_details()
         return answer
