@@ -24,7 +24,7 @@ class Evidence:
     recording: Recording | None
     """What Temporal holds; None where it holds nothing any more."""
     known: Mapping[str, int]
-    """How many events each Temporal run had before the journal was read: what came of a step later is not used."""
+    """How many events each Temporal run had before the journal was read: rows are held against what came before."""
     journal: Rows | None
     """What the journal holds; None where it could not be read."""
     without: Mapping[str, str] = field(default_factory=dict)
@@ -35,8 +35,11 @@ class Evidence:
 
         Raises client.errors.Unreadable where a payload of the history cannot be read.
         """
-        history = None if self.recording is None else history_in(self.recording, dict(self.known))
-        return audit(self.run_id, history, self.journal, self.without)
+        if self.recording is None:
+            return audit(self.run_id, None, self.journal, self.without)
+        since = history_in(self.recording)
+        then = since if self.known == self.recording.events else history_in(self.recording, dict(self.known))
+        return audit(self.run_id, then, self.journal, self.without, since)
 
 
 async def read_evidence(client: Client, journal_url: str, run_id: str) -> Evidence:

@@ -167,8 +167,8 @@ def history_in(recording: Recording, known: dict[str, int] | None = None) -> His
     """The facts of a recording.
 
     Args:
-        known: of a run at work, how many events there were before its journal was read. What came of a step after
-            that is not taken as known: its row may have been read before it was written.
+        known: of a run at work, how many events there were before its journal was read. What came of a step, and of
+            the run, after that is not taken as known: its row may have been read before it was written.
 
     Raises Unreadable where a payload cannot be read, such as an encrypted one without its key.
     """
@@ -222,7 +222,7 @@ class _Reading:
         first, last = self.first, self.last
         carried = self._read(Carried, first) if first is not None and self.run.continued_from else None
         given = self._read(RunInput, first) if first is not None and not self.run.continued_from else None
-        closed = _closing(last) if last is not None else ""
+        closed = _closing(last) if last is not None and last.number <= self.until else ""
         if self.run.continued_from and carried is None:
             self.problem = self.problem or "what it was handed cannot be read"
         result, refused = None, False

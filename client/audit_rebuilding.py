@@ -22,10 +22,10 @@ async def rebuild(client: Client, journal_url: str, run_id: str, clock: Callable
         NoSuchRun: the server does not know the run, or keeps it no longer.
         NoServer: the server does not answer.
         NoJournal: the journal cannot be written.
-        Refused: the run is at work, or its history does not reach back to its beginning.
+        Refused: the run is at work or goes on meanwhile, or its history does not reach back to its beginning.
         Unreadable: a payload of the history cannot be read.
     """
-    await _refuse_at_work(client, run_id)
+    before = await _at_rest(client, run_id)
     recording = await read_recording(client, run_id)
     history = history_in(recording)
     if not history.whole or history.missing:
@@ -38,16 +38,23 @@ async def rebuild(client: Client, journal_url: str, run_id: str, clock: Callable
     async with open_journal(journal_url, make=True) as journal:
         standing = await journal.rows(run_id)
         made = rebuilt(Sides(run_id, history, standing), clock())
-        if made.changed and not await journal.replace_rows(run_id, made.rows, standing):
+        if not made.changed:
+            return made
+        # A row that stands and that the history did not have yet was written for a step that it has by now.
+        as_it_was = await _at_rest(client, run_id) == before
+        if not as_it_was or not await journal.replace_rows(run_id, made.rows, standing):
             raise Refused(
-                f"run {run_id}: a worker has written to the journal {shown(journal_url)} meanwhile, and nothing was "
-                "changed; pause the run, or end it, and try again"
+                f"run {run_id}: it has gone on meanwhile, or a worker has written to the journal {shown(journal_url)}, "
+                "and nothing was changed; pause the run, or end it, and try again"
             )
     return made
 
 
-async def _refuse_at_work(client: Client, run_id: str) -> None:
-    """A worker at work writes rows that its history does not tell of yet."""
+async def _at_rest(client: Client, run_id: str) -> tuple[str, int]:
+    """Where a run stands of which no step is under way: Temporal's id of its latest run, and how many events that has.
+
+    Raises Refused where one is: a worker at work writes rows that the history does not tell of yet.
+    """
     with rpc_border(run_id):
         seen = await client.get_workflow_handle(run_id).describe()
     if seen.status is WorkflowExecutionStatus.RUNNING and seen.raw_description.pending_activities:
@@ -55,3 +62,4 @@ async def _refuse_at_work(client: Client, run_id: str) -> None:
             f"run {run_id} is at work, and its rows are being written; pause it, with: longshift pause {run_id}; and "
             "try again once its step is over"
         )
+    return seen.run_id, seen.history_length

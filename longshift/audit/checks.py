@@ -14,6 +14,7 @@ from longshift.audit.columns import Row, shown, stored
 from longshift.audit.counters import counted
 from longshift.audit.effects import open_effects
 from longshift.audit.history import History
+from longshift.audit.rows import Projection, project
 from longshift.audit.sides import TABLES, Rows, Sides, bodies_of, home, is_count
 from longshift.audit.steps import first_problem
 from longshift.chain import Head, extend
@@ -36,20 +37,28 @@ class Check:
     """What held, with figures; the first difference, with its row; or why it was not checked."""
 
 
-def audit(run_id: str, history: History | None, journal: Rows | None, without: Mapping[str, str]) -> list[Check]:
+def audit(
+    run_id: str,
+    history: History | None,
+    journal: Rows | None,
+    without: Mapping[str, str],
+    since: History | None = None,
+) -> list[Check]:
     """Check a run.
 
     Args:
-        history: what Temporal holds of it; None where nothing can be read.
+        history: what Temporal holds of it; None where nothing can be read. Of a run at work, what came of its steps
+            before the journal was read, and no later.
         journal: what the journal holds of it; None where nothing can be read.
         without: why a side is None, by its name, `history` or `journal`.
+        since: of a run at work, the history with all that came later, by which it is checked by itself; None: the same.
     """
-    return list(_Audit(Sides(run_id, history, journal), without).checks())
+    return list(_Audit(Sides(run_id, history, journal), without, since or history).checks())
 
 
 class _Audit:
-    def __init__(self, sides: Sides, without: Mapping[str, str]) -> None:
-        self.sides, self.without = sides, without
+    def __init__(self, sides: Sides, without: Mapping[str, str], since: History | None) -> None:
+        self.sides, self.without, self.since = sides, without, since
         self.history, self.journal = sides.history, sides.journal
         self.bodies = bodies_of(self.journal) if self.journal is not None else {}
 
@@ -67,19 +76,26 @@ class _Audit:
 
     def _history(self) -> Check:
         name = "history"
-        if self.history is None:
+        history = self.since
+        if history is None:
             return Check(name=name, verdict="not checked", text=self.without.get(name, "there is none"))
-        found = first_problem(self.sides.run_id, self.history) or next(iter(self.sides.path.problems), None)
+        found = first_problem(self.sides.run_id, history) or next(iter(self._projected(history).problems), None)
         if found is not None:
             return _differs(name, found)
-        steps = sum(len(part.steps) for part in self.history.path)
-        parts = len(self.history.path)
+        steps = sum(len(part.steps) for part in history.path)
+        parts = len(history.path)
         text = f"{_count(steps, 'step')} in {_count(parts, 'part')}, each follows from those before"
-        if self.history.ways:
-            text += f"; {_count(len(self.history.ways), 'way')} left by a reset"
-        if self.history.missing:
-            text += f"; not checked: {_count(len(self.history.missing), 'part')} that the server keeps no longer"
+        if history.ways:
+            text += f"; {_count(len(history.ways), 'way')} left by a reset"
+        if history.missing:
+            text += f"; not checked: {_count(len(history.missing), 'part')} that the server keeps no longer"
         return _held(name, text)
+
+    def _projected(self, history: History) -> Projection:
+        """The rows that follow from the path of a history."""
+        if history is self.history or not history.path:
+            return self.sides.path
+        return project(self.sides.run_id, history.path, history)
 
     def _chain(self) -> Check:
         name = "chain"
@@ -192,17 +208,17 @@ class _Audit:
 
     def _counters(self) -> Check:
         name = "counters"
-        if self.history is None or not self.history.path:
+        if self.since is None or not self.since.path:
             return Check(name=name, verdict="not checked", text=self.without.get("history", "there is no history"))
         places = 0
-        for place, sums, said in counted(self.history.path, self.history.result):
+        for place, sums, said in counted(self.since.path, self.since.result):
             problem = sums.differing(said)
             if problem is not None:
                 return _differs(name, f"{place}: {problem}")
             places += 1
         if not places:
             return Check(name=name, verdict="not checked", text="the run has no result that says what they are")
-        result = self.history.result
+        result = self.since.result
         if result is None:
             return _held(name, f"at {_count(places, 'place')}")
         text = (

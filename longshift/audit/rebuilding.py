@@ -30,7 +30,8 @@ class Rebuilt:
     unexplained: list[str] = field(default_factory=list)
     """Rows of effects that follow from nothing, and stay all the same."""
     lost: dict[str, Weight | None] = field(default_factory=dict)
-    """What could not be made: row and column, with size and digest where the history has them."""
+    """What could not be made, now or by an earlier rebuild: row and column, with size and digest where the history has
+    them."""
 
     @property
     def changed(self) -> bool:
@@ -76,13 +77,22 @@ def _keep(sides: Sides, table: str, found: Rebuilt) -> set[tuple[Any, ...]]:
         if sides.own_decision(row) is None if own else key not in keys and sides.row(key, row) is None:
             rows.append(dict(row))
             found.kept += 1
-            keys |= set() if own else {key}
+            if not own:
+                keys.add(key)
+                found.lost |= _still_lost(sides, key, row)
         elif key not in sides.path.rows and row.get("kind") == "effect":
             rows.append(dict(row))
             found.unexplained.append(_named(key))
         else:
             found.removed.append(_named(key))
     return keys
+
+
+def _still_lost(sides: Sides, key: tuple[Any, ...], row: Row) -> dict[str, Weight | None]:
+    """What a row lacks that stays, since an earlier rebuild could not make it."""
+    gone, one = sides.absent(key), sides.path.rows.get(key)
+    lost = one.lost if one is not None and gone else []
+    return {f"{_named(key)} {column}": weight for column, weight in lost if column in gone and row[column] is None}
 
 
 def _standing(one: Expected, standing: Rows) -> Row:

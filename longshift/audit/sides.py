@@ -1,6 +1,6 @@
 """Both sides of an audit, and what a row of the journal may be, by the history."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -48,6 +48,9 @@ class Sides:
         self.ways = [project(run_id, way, history) for way in ways if history is not None]
         self.run: Row | None = next(iter((journal or {}).get("runs", ())), None)
         self.lost = self._lost()
+        self._absent: dict[str, set[str]] = {}
+        for row, _, column in (name.rpartition(" ") for name in self.lost):
+            self._absent.setdefault(row, set()).add(column)
 
     def row(self, key: tuple[Any, ...], row: Row) -> str | None:
         """What is wrong with a row; None where it follows from the history, or may."""
@@ -72,10 +75,9 @@ class Sides:
         steps = [step for part in self.history.parts for step in part.steps]
         return self.history.spec is None and any(isinstance(step.request, OpenRun) for step in steps)
 
-    def absent(self, key: tuple[Any, ...]) -> frozenset[str]:
+    def absent(self, key: tuple[Any, ...]) -> Collection[str]:
         """The columns of a row that are empty since the journal was rebuilt, which says so."""
-        name = " ".join(map(str, key))
-        return frozenset(one.rpartition(" ")[2] for one in self.lost if one.rpartition(" ")[0] == name)
+        return self._absent.get(" ".join(map(str, key)), ())
 
     def own_decision(self, row: Row) -> str | None:
         """What is wrong with a decision of the journal's own."""

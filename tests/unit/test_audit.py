@@ -3,7 +3,7 @@
 import asyncio
 import copy
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -17,11 +17,9 @@ from temporalio.client import WorkflowHistory
 from temporalio.converter import DataConverter
 
 from client.audit import Evidence
-from client.audit_bundle import read_bundle, write_bundle
 from client.audit_reading import Recording, TemporalRun, decoded, history_in
-from client.errors import Refused, Unreadable
+from client.errors import Unreadable
 from client.happenings import Happening
-from longshift import jsontext
 from longshift.audit.checks import Check, audit
 from longshift.audit.columns import written
 from longshift.audit.history import History
@@ -327,6 +325,19 @@ def test_without_a_journal_the_history_alone_is_checked() -> None:
     assert held == {"history", "episode", "counters"}
 
 
+@pytest.mark.parametrize("name", ["opening-shift", "outcomes-resolved", "retries-after-failures", "stopped-now"])
+def test_a_run_that_goes_on_while_it_is_audited_holds_at_every_moment(name: str) -> None:
+    """Its journal is read once `known` events are there and before `read`; its history afterwards, to the end."""
+    whole = recording(name)
+    (run,) = whole.runs
+    for known in range(2, len(run.events) + 1):
+        for read in {known, min(known + 7, len(run.events))}:
+            there = Recording(run.run, (replace(run, events=run.events[:read]),))
+            rows = rebuilt(Sides(name, history_in(there), None), now=1.0).rows
+            checks = Evidence(name, whole, {run.run: known}, rows).checks()
+            assert texts(checks) == "", (known, read)
+
+
 def test_what_is_made_of_a_history_says_so() -> None:
     made = rebuilt(Sides("told", history("told"), None), now=5.0)
     last = made.rows["decisions"][-1]
@@ -367,51 +378,3 @@ def test_a_detail_is_another_once_true_is_1_and_one_that_no_parser_takes_is_only
     assert written('{"a":true,"b":1}').fits('{"b":1,"a":true}')
     assert not written('{"a":true}').fits('{"a":1   }')
     assert not written(json.dumps("x" * 100_000)).fits("[" * 100_002)
-
-
-# Bundles that somebody wrote.
-
-
-def forged(change: Callable[[dict[str, Any]], object], file: Path) -> None:
-    """A bundle of a sound run, changed, with a digest that fits."""
-    name = "opening-shift"
-    write_bundle(Evidence(name, recording(name), recording(name).events, journal(name)), file)
-    content = json.loads(file.read_text(encoding="utf-8"))
-    del content["sha256"]
-    change(content)
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    file.write_text(json.dumps(content | {"sha256": jsontext.sha256(text)}), encoding="utf-8")
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda bundle: bundle.update(history=[], latest=""), "latest names none of the Temporal runs"),
-        (lambda bundle: bundle.update(latest="another"), "latest names none of the Temporal runs"),
-        (lambda bundle: bundle["journal"]["messages"][0].update(number=[1]), "journal.messages.0.number"),
-        (lambda bundle: bundle["journal"]["tool_calls"][0].update(call_id={"a": 1}), "journal.tool_calls.0.call_id"),
-        (lambda bundle: bundle["journal"]["messages"][0].update(body="\ud800"), "lone surrogate"),
-    ],
-)
-def test_a_bundle_that_cannot_be_audited_is_refused(
-    change: Callable[[dict[str, Any]], object], said: str, tmp_path: Path
-) -> None:
-    forged(change, tmp_path / "bundle.json")
-    with pytest.raises(Refused, match=said):
-        read_bundle(tmp_path / "bundle.json")
-
-
-@pytest.mark.parametrize(
-    ("change", "name"),
-    [
-        (lambda bundle: bundle["journal"]["runs"][0].pop("length"), "chain"),
-        (lambda bundle: bundle["journal"]["runs"][0].update(digest=None), "chain"),
-        (lambda bundle: bundle["journal"]["decisions"][-1].pop("detail"), "decisions"),
-        (lambda bundle: bundle["history"][0]["events"][0].update(values=[]), "history"),
-    ],
-)
-def test_a_forged_bundle_is_found(change: Callable[[dict[str, Any]], object], name: str, tmp_path: Path) -> None:
-    forged(change, tmp_path / "bundle.json")
-    evidence, said, _ = read_bundle(tmp_path / "bundle.json")
-    assert differing(said) == []
-    assert name in differing(evidence.checks())

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
+from client import audit_rebuilding
 from client.audit import read_rows
+from client.audit_reading import Recording, read_recording
 from client.audit_rebuilding import rebuild
 from client.errors import NoSuchRun, Refused
 from client.shifts import Shifts
@@ -115,6 +117,7 @@ async def test_a_body_that_was_whole_only_in_the_journal_is_left_out_and_told_of
     assert await audited(client, journal_url, run_id) == {}
     again = await rebuild(client, journal_url, run_id)
     assert not again.changed
+    assert again.lost == made.lost, "the journal is no more whole than it was"
     await journal.close()
 
 
@@ -226,6 +229,27 @@ async def test_a_run_that_nobody_knows_or_that_never_began_has_nothing_to_rebuil
             await handle.result()
     with pytest.raises(Refused, match="was never opened"):
         await rebuild(client, journal_url, queue)
+
+
+async def test_nothing_is_changed_where_the_run_has_gone_on_meanwhile(
+    client: Client, queue: str, journal_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supplier = Supplier(ToolOutcomeUnknown("no reply"))
+    async with shop_open(client, queue, journal_url, supplier.agent(), Script(*ONE_EFFECT)):
+        handle = await begun(client, queue)
+        await asked(handle)
+
+        async def read_before_it_went_on(client: Client, run_id: str) -> Recording:
+            found = await read_recording(client, run_id)
+            await handle.signal(contracts.PAUSE)
+            return found
+
+        monkeypatch.setattr(audit_rebuilding, "read_recording", read_before_it_went_on)
+        change(journal_url, "UPDATE runs SET detail = 'x'")
+        with pytest.raises(Refused, match="it has gone on"):
+            await rebuild(client, journal_url, queue)
+        assert [row["detail"] for row in (await read_rows(journal_url, queue))["runs"]] == ["x"]
+        await handle.terminate()
 
 
 async def test_nothing_is_changed_where_a_worker_has_written_meanwhile(

@@ -1,0 +1,59 @@
+"""Bundles that somebody wrote: with a digest that fits, and whatever else in them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client.audit import Evidence
+from client.audit_bundle import read_bundle, write_bundle
+from client.errors import Refused
+from longshift import jsontext
+from tests.unit.test_audit import differing, journal, recording
+
+
+def forged(change: Callable[[dict[str, Any]], object], file: Path) -> None:
+    """A bundle of a sound run, changed, with a digest that fits."""
+    name = "opening-shift"
+    write_bundle(Evidence(name, recording(name), recording(name).events, journal(name)), file)
+    content = json.loads(file.read_text(encoding="utf-8"))
+    del content["sha256"]
+    change(content)
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    file.write_text(json.dumps(content | {"sha256": jsontext.sha256(text)}), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda bundle: bundle.update(history=[], latest=""), "latest names none of the Temporal runs"),
+        (lambda bundle: bundle.update(latest="another"), "latest names none of the Temporal runs"),
+        (lambda bundle: bundle["journal"]["messages"][0].update(number=[1]), "journal.messages.0.number"),
+        (lambda bundle: bundle["journal"]["tool_calls"][0].update(call_id={"a": 1}), "journal.tool_calls.0.call_id"),
+        (lambda bundle: bundle["journal"]["messages"][0].update(body="\ud800"), "lone surrogate"),
+    ],
+)
+def test_a_bundle_that_cannot_be_audited_is_refused(
+    change: Callable[[dict[str, Any]], object], said: str, tmp_path: Path
+) -> None:
+    forged(change, tmp_path / "bundle.json")
+    with pytest.raises(Refused, match=said):
+        read_bundle(tmp_path / "bundle.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda bundle: bundle["journal"]["runs"][0].pop("length"), "chain"),
+        (lambda bundle: bundle["journal"]["runs"][0].update(digest=None), "chain"),
+        (lambda bundle: bundle["journal"]["decisions"][-1].pop("detail"), "decisions"),
+        (lambda bundle: bundle["history"][0]["events"][0].update(values=[]), "history"),
+    ],
+)
+def test_a_forged_bundle_is_found(change: Callable[[dict[str, Any]], object], name: str, tmp_path: Path) -> None:
+    forged(change, tmp_path / "bundle.json")
+    evidence, said, _ = read_bundle(tmp_path / "bundle.json")
+    assert differing(said) == []
+    assert name in differing(evidence.checks())
