@@ -117,7 +117,7 @@ def grade(checks: Sequence[EvidenceCheck], trajectory: Trajectory) -> list[Grade
 def _judged(check: EvidenceCheck, trajectory: Trajectory) -> Verdict:
     try:
         verdict: object = check.judge(trajectory)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         said = " ".join(str(error).split())[:SHOWN]
         return Verdict(False, f"the check itself failed with {type(error).__name__}: {said}")
     if not isinstance(verdict, Verdict) or not isinstance(verdict.passed, bool):

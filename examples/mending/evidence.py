@@ -20,10 +20,11 @@ def tests_pass(trajectory: Trajectory) -> Verdict:
         if call.name == "run_command" and call.arguments.get("command") == TESTS:
             value = observation.get("value")
             code, changed = (value.get("exit_code") if isinstance(value, dict) else None), 0
-        elif call.name in CHANGES and observation["ok"]:
+        elif call.name in CHANGES and (observation["ok"] or observation["error"]["kind"] == "outcome_unknown"):
             changed += 1
     if code is None:
         return Verdict(False, "the tests were not run, or their last run told no exit code")
     if changed:
-        return Verdict(False, f"files were changed after the last run of the tests: {changed} writes or edits")
+        which = f"{changed} writes or edits after the last run of the tests"
+        return Verdict(False, f"files were changed, or may have been: {which}")
     return Verdict(code == 0, f"the last run of the tests ended with exit code {code}")

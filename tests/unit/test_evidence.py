@@ -1,5 +1,6 @@
 """Evidence: how checks are declared, and what they find of a trajectory."""
 
+import sys
 from typing import Any
 
 import pytest
@@ -77,11 +78,16 @@ def test_a_check_that_fails_itself_did_not_pass() -> None:
     def broken(given: Trajectory) -> Verdict:
         raise LookupError("no\nsuch order")
 
-    found = grade([checking(broken), checking(lambda given: True)], trajectory("look"))
+    def leaving(given: Trajectory) -> Verdict:
+        sys.exit(0)
 
-    assert [one.verdict.passed for one in found] == [False, False]
+    checks = [checking(broken), checking(lambda given: True), checking(leaving)]
+    found = grade(checks, trajectory("look"))
+
+    assert [one.verdict.passed for one in found] == [False, False, False]
     assert found[0].verdict.sentence == "the check itself failed with LookupError: no such order"
     assert found[1].verdict.sentence == "the check itself failed: it returned bool instead of a Verdict"
+    assert found[2].verdict.sentence == "the check itself failed with SystemExit: 0"
 
 
 def test_only_a_valid_episode_is_judged() -> None:
@@ -140,7 +146,12 @@ EDIT = ("edit_file", {"path": "a.py", "old": "a", "new": "b"})
         ),
         ([(RUN, ok({"exit_code": 0})), (OTHER, ok({"exit_code": 1}))], True, "ended with exit code 0"),
         ([(RUN, ok({"exit_code": 0})), (EDIT, error("refused", "no"))], True, "ended with exit code 0"),
-        ([(RUN, ok({"exit_code": 0})), (EDIT, ok("done"))], False, "after the last run of the tests: 1 writes"),
+        (
+            [(RUN, ok({"exit_code": 0})), (EDIT, ok("done"))],
+            False,
+            "or may have been: 1 writes or edits after the last run",
+        ),
+        ([(RUN, ok({"exit_code": 0})), (EDIT, error("outcome_unknown", "lost"))], False, "1 writes or edits"),
         ([(RUN, ok({"exit_code": 0})), (RUN, ok({"exit_code": 1}))], False, "ended with exit code 1"),
         (
             [(RUN, ok({"exit_code": 0})), (RUN, error("timeout", "no"))],
