@@ -35,6 +35,12 @@ class Answered:
     """No worker answered: the answer stands in the run's history as a signal, and counts when a worker comes, unless
     another one came first."""
 
+    def told(self, answer: str) -> str:
+        """What a person is told; `answer` is what was sent, such as `approve`."""
+        if self.waits_for_worker:
+            return f"the answer ({answer}) is sent; no worker answers now, so it counts when one comes"
+        return self.words or answer
+
 
 async def open_question(client: Client, run_id: str, call_id: str) -> Question:
     """What a run asks about one of its calls.

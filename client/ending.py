@@ -22,6 +22,7 @@ from store.errors import JournalError
 
 if TYPE_CHECKING:
     from store.journal import Journal
+    from store.tables import ModelCallRow
 
 JOURNAL_REMEDY = "name the one that the workers use: journal.url in the configuration, or LONGSHIFT_JOURNAL__URL"
 """What to do where the journal is not the run's."""
@@ -100,6 +101,14 @@ async def open_journal(url: str, *, make: bool = False) -> AsyncIterator["Journa
         raise NoJournal(str(error)) from None
 
 
+def charged(call: "ModelCallRow") -> int:
+    """Output tokens that a model call is charged with, as its limit counts them: what was reported; for a turn without
+    a report all that it was allowed, and for a failure no more than that."""
+    if call.state == "answered":
+        return call.allowed if call.output_tokens is None else call.output_tokens
+    return min(call.output_tokens or 0, call.allowed)
+
+
 def shown(url: str) -> str:
     """The URL of a journal, without its password and whatever follows a question mark."""
     return re.sub(r"(://[^:/@]*):.*@", r"\1:***@", url).partition("?")[0]
@@ -156,7 +165,7 @@ async def _with_counters(result: RunResult, journal: "Journal") -> RunResult:
         "unknown_calls": maybe,
         "model_calls": len(calls),
         "tool_calls": len(tools),
-        "output_tokens": sum(call.output_tokens or 0 for call in calls),
+        "output_tokens": sum(map(charged, calls)),
         "exposure": sum(call.estimate if call.cost is None else call.cost for call in calls),
         "messages": run.length,
         "digest": run.digest,

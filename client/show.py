@@ -47,6 +47,8 @@ REMEDIES = {
     "longshift up; what is sent to the shift waits for one"
 }
 """What to do at a status."""
+LATER = "; no worker answers now, so it waits for one"
+"""Ends the line that tells that something was sent to a run at NO_WORKER."""
 KINDS = {"turn": "cyan", "message": "magenta", "waiting": "yellow", "stuck": "red", "lost": "yellow", "note": "yellow"}
 """Colours of a story's lines, by kind."""
 
@@ -352,7 +354,7 @@ def _facts(found: Snapshot) -> list[tuple[str, str]]:
         ("status", found.status),
         ("detail", None if _is_told_of(found.question, found.detail) else found.detail),
         *_question(found),
-        *(("go on with", command) for command in _others(found)),
+        *(("go on with", command) for command in others(found)),
         ("remedy", REMEDIES.get(found.status)),
         ("stuck", found.stuck),
         ("phase", view.phase if view else None),
@@ -366,7 +368,7 @@ def _facts(found: Snapshot) -> list[tuple[str, str]]:
     return [(name, text) for name, text in facts if text]
 
 
-def _others(found: Snapshot) -> list[str]:
+def others(found: Snapshot) -> list[str]:
     """The commands that let a run go on, without those that answer what it asks."""
     asked = commands(found.run_id, found.question) if found.question else []
     return [command for command in (found.view.commands if found.view else ()) if command not in asked]

@@ -163,15 +163,11 @@ def _ask_once_more() -> None:
 
 
 def _tell(as_json: bool, run_id: str, question: Question, answered: Answered, answer: str, reason: str) -> None:
-    if answered.waits_for_worker:
-        words = f"the answer ({answer}) is sent; no worker answers now, so it counts when one comes"
-    else:
-        words = answered.words or answer
     show.sent(
         as_json,
         run_id,
         answer,
-        f"{run_id} {question.call_id}: {words}",
+        f"{run_id} {question.call_id}: {answered.told(answer)}",
         call_id=question.call_id,
         name=question.name,
         arguments_sha256=question.arguments_sha256,

@@ -121,7 +121,7 @@ def tell_command(config: Path | None, run_id: str, text: str, as_json: bool) -> 
         told = session.do(session.shifts.tell(run_id, text, request_id=uuid.uuid4().hex))
     words = f"{run_id} gets the message before its next model call"
     if told.waits_for_worker:
-        words += "; no worker answers now, so it waits for one"
+        words += show.LATER
     show.sent(as_json, run_id, "tell", words, text=text, waits_for_worker=told.waits_for_worker)
 
 
@@ -131,7 +131,7 @@ def _later(session: Session, run_id: str) -> str:
         alone = session.do(session.shifts.state(run_id)).status == "NO_WORKER"
     except ClientError:  # the message is sent all the same
         return ""
-    return "; no worker answers now, so it waits for one" if alone else ""
+    return show.LATER if alone else ""
 
 
 def _current(session: Session, run_id: str) -> Limits:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from client.ending import charged
 from client.report.records import Call, Records
 from client.show import Budget
 from longshift import jsontext
@@ -61,7 +62,7 @@ def over_time(records: Records) -> list[Series]:
         for one in calls
         if one.row.ended_at is not None and one.row.cost is not None
     ]
-    tokens = [(one.row.ended_at, charged(one)) for one in calls if one.row.ended_at is not None]
+    tokens = [(one.row.ended_at, charged(one.row)) for one in calls if one.row.ended_at is not None]
     spent = [(at, cents(value)) for at, value in _summed(money)]
     return [
         _series("model calls", start, _summed((one.row.started_at, 1) for one in calls), limits, "model_calls"),
@@ -96,15 +97,6 @@ def at_the_end(records: Records, result: RunResult | None, now: float) -> list[B
     if limits.working_seconds is not None:
         found.insert(3, Budget("working seconds", round(working, 1), limits.working_seconds))
     return found
-
-
-def charged(call: Call) -> int:
-    """Output tokens that a call is charged with: as reported; a turn without a report, all it was allowed."""
-    row = call.row
-    if row.state == "answered":
-        return row.allowed if row.output_tokens is None else row.output_tokens
-    reported = call.failure.usage.output_tokens if call.failure and call.failure.usage else None
-    return min(reported or 0, row.allowed)
 
 
 def _worked(records: Records) -> float:

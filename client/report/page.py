@@ -16,6 +16,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from client import show
 from client.inert import inert, short
 from client.report import budgets, plots, steps
 from client.report.overview import Overview
@@ -97,7 +98,6 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "moment": _moment,
-        "clock": lambda at: _moment(at)[11:],
         "machine_time": lambda at: datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds"),
         "duration": plots.duration,
         "figure": plots.figure,
@@ -116,8 +116,8 @@ def _inert(value: object) -> object:
 
 
 def _moment(at: float) -> str:
-    """Local time of `at`, seconds since the epoch."""
-    return datetime.fromtimestamp(at, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    """Local time of `at`, with its day."""
+    return show.clock(at, date=True)
 
 
 def _tone(status: str) -> str:
@@ -136,11 +136,11 @@ def _detail(sources: Sources) -> str:
 
 
 def _going_on(sources: Sources) -> list[str]:
-    """The commands that let a run go on that asks a person."""
+    """The commands that let a run go on that waits: those that answer what it asks, then the others."""
     found = sources.found
-    if found is None or found.question is None or found.closed_at is not None:
+    if found is None or found.closed_at is not None:
         return []
-    return list(commands(sources.run_id, found.question))
+    return [*(commands(sources.run_id, found.question) if found.question else ()), *show.others(found)]
 
 
 def _verdict(sources: Sources) -> tuple[str, str]:

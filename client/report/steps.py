@@ -175,7 +175,7 @@ def readable(content: str) -> str:
 
 def _lines(value: object) -> str:
     """A value as JSON with line breaks."""
-    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
+    return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def _body(content: str) -> Mapping[str, object] | None:

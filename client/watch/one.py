@@ -7,7 +7,6 @@ from collections import deque
 from rich.console import Console, RenderableType
 
 from client import show
-from client.answers import Answered
 from client.errors import ClientError
 from client.shifts import Shifts, Snapshot
 from client.story import StoryLine
@@ -19,7 +18,6 @@ from worker.connection import NoServer
 
 KEPT = 200
 """Latest steps kept, of which a picture shows what fits."""
-LATER = "; no worker answers now, so it waits for one"
 
 
 async def watch(shifts: Shifts, found: Snapshot, console: Console) -> str | None:
@@ -156,7 +154,7 @@ class _Watch:
             show.line("Approve exactly this? y yes, any other key no")
             if await self._screen.key() != "y":
                 return "not approved; nothing was sent"
-        return _answered(await self._shifts.approve(self._run_id, question), "approve")
+        return (await self._shifts.approve(self._run_id, question)).told("approve")
 
     async def _deny(self, question: Question) -> str:
         """Deny one question, with the reason that the person types."""
@@ -171,7 +169,7 @@ class _Watch:
             reason = await self._screen.line()
         if not reason:
             return "not denied; nothing was sent"
-        return _answered(await self._shifts.deny(self._run_id, question, reason=reason), "deny")
+        return (await self._shifts.deny(self._run_id, question, reason=reason)).told("deny")
 
     def _ask(self, question: Question, arguments: str) -> None:
         """Show what is asked, on the ordinary screen, whole however long it is."""
@@ -180,10 +178,4 @@ class _Watch:
         show.line(f"SHA-256 of the arguments: {question.arguments_sha256}")
 
     def _later(self) -> str:
-        return LATER if self._looks.latest.status == "NO_WORKER" else ""
-
-
-def _answered(answered: Answered, answer: str) -> str:
-    if answered.waits_for_worker:
-        return f"the answer ({answer}) is sent; no worker answers now, so it counts when one comes"
-    return answered.words or answer
+        return show.LATER if self._looks.latest.status == "NO_WORKER" else ""

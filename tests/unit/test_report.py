@@ -1,4 +1,4 @@
-"""Reports as pages: of every kept history's journal, of hostile texts, of long runs; and the pictures' geometry."""
+"""Reports as pages: of every kept history's journal, of hostile texts, of long runs."""
 
 import json
 import re
@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import client.report
-from client.report import budgets, plots, steps
-from client.report.budgets import Series
+from client.ending import charged
+from client.report import budgets, steps
 from client.report.overview import NO_END, overview
 from client.report.page import overview_page, run_page
 from client.report.records import Records, records_of
@@ -25,7 +23,7 @@ from client.snapshots import Snapshot
 from longshift import admission, observations
 from longshift.agent import AgentSpec
 from longshift.audit.checks import audit
-from longshift.contracts import EndpointFacts, RunResult, RunSpec
+from longshift.contracts import EndpointFacts, RunResult, RunSpec, StateView
 from longshift.jsontext import canonical
 from longshift.limits import Limits, cents
 from longshift.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage, text_of
@@ -126,11 +124,12 @@ def test_a_call_is_charged_as_the_loop_charges_it() -> None:
     rows = made(3, "fine")
     rows["model_calls"][0]["output_tokens"] = None  # not reported: all that it was allowed
     failure = ModelFailure(kind="invalid_turn", message="cut", transient=False, usage=Usage(output_tokens=9999))
-    rows["model_calls"][1] |= {"state": "failed", "failure": failure.model_dump_json(), "body": None}
+    failed = {"state": "failed", "failure": failure.model_dump_json(), "output_tokens": 9999}
+    rows["model_calls"][1] |= {**failed, "body": None}
     rows["model_calls"][2] |= {"state": "sent", "body": None, "ended_at": None, "output_tokens": None}
     found = records_of(rows)
     assert found is not None
-    assert [budgets.charged(call) for call in found.model_calls] == [100, 100, 0]
+    assert [charged(call.row) for call in found.model_calls] == [100, 100, 0]
     assert "Failed (invalid_turn): cut" in run_page(Sources("made", 2e9, found, [], None, ""))
 
 
@@ -337,60 +336,6 @@ def test_arguments_are_shown_whole_also_where_they_look_like_an_observation() ->
     assert json.loads(shown.calls[0].arguments.text) == asked.arguments
 
 
-@pytest.mark.parametrize(
-    ("value", "words"), [(0, "0"), (3.0, "3"), (10_800.5, "10,800.5"), (12_345.6789, "12,345.6789")]
-)
-def test_a_figure_loses_nothing(value: float, words: str) -> None:
-    assert plots.figure(value) == words
-
-
-@pytest.mark.parametrize("top", [1.08, 2, 11.9, 12.4, 24, 124, 1e6])
-def test_an_axis_of_whole_numbers_has_few_ticks(top: float) -> None:
-    ticks = plots.plot(Series("x", ((0.0, top / 1.08),), ()), 10).up
-    assert 2 <= len(ticks) <= 5
-    assert all(float(tick.text.replace(",", "")).is_integer() for tick in ticks)
-
-
-# Pictures.
-
-
-@given(
-    st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1e12)), max_size=3000),
-    st.lists(st.floats(0, 1e12), max_size=3),
-    st.floats(0, 1e6),
-)
-def test_a_line_has_a_few_points_a_column_and_stays_in_its_picture(
-    points: list[tuple[float, float]], limits: list[float], seconds: float
-) -> None:
-    series = Series("x", tuple(sorted(points)), tuple((0.0, one) for one in limits))
-    found = plots.plot(series, seconds)
-    for path in (found.used, found.limit):
-        numbers = [(letter, float(value)) for letter, value in re.findall(r"([HV])(-?[\d.]+)", path)]
-        assert len(numbers) <= 3 * (plots.WIDTH + 1)
-        for letter, value in numbers:
-            low, high = (plots.LEFT, plots.WIDTH) if letter == "H" else (0, plots.HEIGHT)
-            assert low <= value <= high
-    assert len(found.up) <= 6
-    assert len(found.across) <= 6
-
-
-@given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 100)), max_size=2000))
-def test_a_lane_never_has_more_bars_than_columns(times: list[tuple[float, float]]) -> None:
-    spans = [(start, start + length) for start, length in times]
-    lane = plots.timeline([("reads", "read", spans)], 200).lanes[0]
-    assert len(lane.bars) <= plots.WIDTH
-    for one, other in zip(lane.bars, lane.bars[1:], strict=False):
-        assert one.x + one.width <= other.x + 0.2
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0, "0 s"), (0.25, "0.25 s"), (59.9, "59.9 s"), (60, "1 min"), (3900, "1 h 5 min"), (3_000_000, "34 d 17 h")],
-)
-def test_a_time_in_words(seconds: float, words: str) -> None:
-    assert plots.duration(seconds) == words
-
-
 def _luminance(colour: str) -> float:
     parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
     red, green, blue = (one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in parts)
@@ -493,6 +438,13 @@ def test_a_run_that_asks_a_person_shows_the_commands_that_answer_and_what_keeps_
     assert "longshift approve made c1 longshift deny made c1 --reason TEXT" in page.text
     assert "call_model failed once" in page.text
     assert "took 1 min 40 s" in page.text
+
+
+def test_a_run_that_is_paused_shows_the_command_that_lets_it_go_on() -> None:
+    view = StateView(run_id="made", status="WAITING", phase="waits", commands=("longshift resume made",))
+    found = Snapshot("made", "WAITING", "paused", "long", "Look.", 1000.0, None, None, view=view)
+    page = Page(run_page(Sources("made", 1100.0, records_made(2, "fine"), [], found, None)))
+    assert "It goes on with one of: longshift resume made" in page.text
 
 
 def test_a_terminated_run_is_told_by_the_server_and_its_journal() -> None:
