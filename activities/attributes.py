@@ -5,11 +5,19 @@ from datetime import timedelta
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import Client
+from temporalio.service import RPCStatusCode
 
 from longshift.attributes import TYPES, AttributeType
 
 ANSWER_SECONDS = 1.5
 """Seconds for the server to answer; a workflow task waits for it."""
+NO_ANSWER = (
+    RPCStatusCode.CANCELLED,
+    RPCStatusCode.DEADLINE_EXCEEDED,
+    RPCStatusCode.RESOURCE_EXHAUSTED,
+    RPCStatusCode.UNAVAILABLE,
+)
+"""Codes with which a server does not answer now; with every other it refuses, or does not know the question."""
 INDEXED: dict[AttributeType, IndexedValueType.ValueType] = {
     "Keyword": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
     "Int": IndexedValueType.INDEXED_VALUE_TYPE_INT,

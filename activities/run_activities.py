@@ -8,7 +8,7 @@ from temporalio import activity
 from temporalio.service import RPCError
 
 from activities import failures
-from activities.attributes import lacking
+from activities.attributes import NO_ANSWER, lacking
 from activities.heartbeat import heartbeating
 from activities.model_calls import ModelCalls
 from activities.opening import equip, opening, resolve
@@ -66,12 +66,12 @@ class Activities(ModelCalls, ToolCalls):
 
     @activity.defn(name=contracts.CHECK_ATTRIBUTES)
     async def check_attributes(self, request: CheckAttributes) -> CheckedAttributes:
-        """Find out whether the server knows the search attributes. One that does not tell counts as one that does not:
-        a run works as well without them."""
+        """Find out whether the server knows the search attributes. One that refuses to tell counts as one that does
+        not: a run works as well without them."""
         try:
             return CheckedAttributes(known=not await lacking(activity.client()))
-        except RPCError:
-            return CheckedAttributes(known=False)
+        except RPCError as error:
+            return CheckedAttributes(known=False, told=error.status not in NO_ANSWER)
 
     @activity.defn(name=contracts.CLOSE_RUN)
     async def close_run(self, request: CloseRun) -> None:

@@ -39,16 +39,25 @@ class Standing:
     status: str
     """RUNNING, WAITING, or how it ended."""
     waits_for: WaitsFor | None
-    tenths: int
-    """How many tenths of its budget are used."""
-    spent_cents: int
-    """US cents that its model calls may have cost; one that is begun counts."""
+    exposure: int
+    """Micro-USD that its model calls may have cost; one that is begun counts."""
+    budget: int
+    """Micro-USD that it may reach."""
 
-    def differs(self, shown: "Standing | None") -> bool:
-        """Whether this is worth an event, where `shown` is what stands in the attributes."""
-        if shown is None:
+    @property
+    def spent_cents(self) -> int:
+        """The exposure in US cents, rounded up."""
+        return -(-self.exposure // MICRO_USD_PER_CENT)
+
+    def differs(self, before: "Standing | None") -> bool:
+        """Whether this is worth an event, where `before` is how the run stood at the last one."""
+        if before is None or (self.status, self.waits_for) != (before.status, before.waits_for):
             return True
-        return (self.status, self.waits_for) != (shown.status, shown.waits_for) or self.tenths > shown.tenths
+        return self._tenths(self.exposure) > self._tenths(before.exposure)
+
+    def _tenths(self, exposure: int) -> int:
+        """How many tenths of the budget as it is now an exposure is."""
+        return min(TENTHS, exposure * TENTHS // self.budget) if self.budget else 0
 
 
 def standing(state: RunState, waits_for: WaitsFor | None, end: Status | None) -> Standing:
@@ -59,6 +68,4 @@ def standing(state: RunState, waits_for: WaitsFor | None, end: Status | None) ->
         end: how it ended, if it has.
     """
     status = end.value if end else "WAITING" if waits_for else "RUNNING"
-    budget = state.limits.budget
-    tenths = min(TENTHS, state.exposure * TENTHS // budget) if budget else 0
-    return Standing(status, None if end else waits_for, tenths, -(-state.exposure // MICRO_USD_PER_CENT))
+    return Standing(status, None if end else waits_for, state.exposure, state.limits.budget)

@@ -383,6 +383,8 @@ class CheckedAttributes(Payload):
     """Result of `check_attributes`."""
 
     known: bool = False
+    told: bool = True
+    """Whether the server said so. Where it did not, the run asks again with its next change."""
 
 
 class StateView(Payload):

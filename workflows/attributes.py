@@ -9,7 +9,7 @@ from temporalio.exceptions import ActivityError
 from longshift import attributes
 from longshift.admission import Hold, WaitsFor
 from longshift.attributes import Standing, standing
-from longshift.contracts import CheckAttributes, RunResult, RunSpec
+from longshift.contracts import CheckAttributes, CheckedAttributes, RunResult, RunSpec
 from longshift.limits import Limits
 from workflows import calls
 from workflows.mailbox import Mailbox
@@ -25,8 +25,8 @@ SPENT_CENTS = SearchAttributeKey.for_int(attributes.SPENT_CENTS)
 CHANGES = SearchAttributeKey.for_keyword_list("TemporalChangeVersion")
 """Temporal's own, which every run has that calls `workflow.patched`."""
 
-MAX_CHARACTERS = 400
-"""Characters of a value; the server takes 2,048 bytes."""
+MAX_CHARACTERS = 255
+"""Characters of a value. A server takes 2,048 bytes, but one on a SQL database keeps keywords in columns of 255."""
 
 
 class Attributes(Mailbox):
@@ -39,14 +39,18 @@ class Attributes(Mailbox):
 
     _kept = False
     """Whether they are kept: not before the run is opened, nor once the server was found not to know them."""
-    _shown: Standing | None = None
+    _asked: Standing | None = None
+    """How the run stood when the server was last asked. Where it did not answer, the next change asks again."""
+    _written = False
+    """Whether anything stands in them."""
     _looked_at: tuple[Hold | None, RunResult | None, int, Limits] | None = None
     """What they follow from, where they need no change."""
     _away: tuple[WaitsFor, int, int] | None = None
     """Since when the journal or the fund is away, by what the run had then."""
 
     async def _keep_attributes(self) -> None:
-        """Follow what changes, until the run ends. It works beside the loop, whose steps never wait for it."""
+        """Follow what changes, until the run ends. It works beside the loop; only the workflow task at hand waits for
+        the server's answer."""
         await workflow.wait_condition(lambda: self._spec is not None)
         assert self._spec is not None
         if not workflow.patched(ATTRIBUTES):
@@ -55,11 +59,13 @@ class Attributes(Mailbox):
         try:
             while True:
                 await workflow.wait_condition(self._attributes_due)
-                if not await _known(self._state.run_id):
+                checked = await _checked(self._state.run_id)
+                if checked.told and not checked.known:
                     return
-                now = self._standing()
-                workflow.upsert_search_attributes(_changes(self._spec, now, first=self._shown is None))
-                self._shown = now
+                self._asked = self._standing()
+                if checked.known:
+                    workflow.upsert_search_attributes(_changes(self._spec, self._asked, first=not self._written))
+                    self._written = True
         finally:
             self._kept = False
 
@@ -72,7 +78,7 @@ class Attributes(Mailbox):
         at = (self._waiting, self._result, self._state.exposure, self._state.limits)
         if at == self._looked_at and self._away is None:
             return False
-        due = self._standing().differs(self._shown)
+        due = self._standing().differs(self._asked)
         self._looked_at = None if due else at
         return due
 
@@ -98,11 +104,11 @@ def carried_over() -> TypedSearchAttributes | None:
     return TypedSearchAttributes([*others, SearchAttributePair(CHANGES, [ATTRIBUTES])])  # with none, all are carried
 
 
-async def _known(run_id: str) -> bool:
+async def _checked(run_id: str) -> CheckedAttributes:
     try:
-        return (await calls.check_attributes_now(CheckAttributes(run_id=run_id))).known
+        return await calls.check_attributes_now(CheckAttributes(run_id=run_id))
     except ActivityError:
-        return False
+        return CheckedAttributes(told=False)
 
 
 def _changes(spec: RunSpec, now: Standing, *, first: bool) -> list[SearchAttributeUpdate[Any]]:

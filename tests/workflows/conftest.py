@@ -12,6 +12,7 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from client.shifts import Shifts
+from longshift.attributes import TYPES
 from worker.plugin import longshift_plugin
 
 settings.register_profile("long")  # `--hypothesis-profile long`: many examples, new ones each time
@@ -42,6 +43,14 @@ async def rolling_server() -> AsyncIterator[WorkflowEnvironment]:
     setting = f"limit.historyCount.suggestContinueAsNew={SHORT_HISTORY}"
     async with await started_server("--dynamic-config-value", setting) as environment:
         yield environment
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def knowing() -> AsyncIterator[Client]:
+    """A client of a server that has the search attributes of runs."""
+    registered = [word for name, kind in TYPES.items() for word in ("--search-attribute", f"{name}={kind}")]
+    async with await started_server(*registered) as environment:
+        yield environment.client
 
 
 @pytest.fixture
