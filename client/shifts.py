@@ -348,5 +348,6 @@ def _details(given: RunInput, task: str) -> str:
     lines = [f"Agent `{given.agent}`" + (f", endpoint `{short(given.endpoint)}`" if given.endpoint else "") + "."]
     if changed:
         lines.append(f"Limits that differ: {short(changed, 400)}.")
-    lines.append(inert(task[:DETAILS_CHARACTERS], multiline=True))
+    if task != short(task, SUMMARY_CHARACTERS):  # which stands above it
+        lines.append(inert(task[:DETAILS_CHARACTERS], multiline=True))
     return "\n\n".join(lines)

@@ -26,6 +26,8 @@ MAX_SHOWN = 4000
 """Characters shown of an answer; the result has it whole, or the journal."""
 LAST_YEAR = 253402300799
 """Seconds since the epoch at the end of the year 9999, the last that can be written."""
+GAP = "\u2003"
+"""A space that stands between two columns: the UI shows tables without any."""
 
 
 def memo(view: StateView, spec: RunSpec) -> dict[str, Any]:
@@ -52,8 +54,9 @@ def markdown(view: StateView, spec: RunSpec | None, hold: Hold | None = None, go
     if spec is None:
         return f"**{view.status}**, {view.phase}: a worker looks the agent up and begins the journal."
     status = view.result.status.value if view.result else view.status
+    phase = "" if view.phase.upper() == view.status else f", {view.phase}"
     parts = [
-        f"**{status}**, {view.phase}. Agent `{spec.agent.name}`, endpoint `{spec.endpoint.name}`, "
+        f"**{status}**{phase}. Agent `{spec.agent.name}`, endpoint `{spec.endpoint.name}`, "
         f"model {_verbatim(spec.endpoint.model)}, deadline {_clock(view.deadline)}.",
         *([f"Task: {_verbatim(goal)}"] if goal else []),
         *(_waiting(view, hold, spec.fund) if hold else []),
@@ -73,8 +76,8 @@ def _table(view: StateView, limits: Limits) -> str:
     ]
     if limits.working_seconds is not None:
         rows.append(("working seconds", round(view.working_seconds, 1), limits.working_seconds))
-    lines = [f"| {name} | {used} | {limit} | {_bar(used, limit)} |" for name, used, limit in rows]
-    return "\n".join(("| | used | limit | |", "|---|--:|--:|---|", *lines))
+    lines = [f"| {name} | {GAP}{used:,} | {GAP}{limit:,}{GAP} | {_bar(used, limit)} |" for name, used, limit in rows]
+    return "\n".join((f"| | used | limit{GAP} | |", "|---|--:|--:|---|", *lines))
 
 
 def _bar(used: float, limit: float) -> str:
@@ -84,8 +87,8 @@ def _bar(used: float, limit: float) -> str:
 
 
 def _waiting(view: StateView, hold: Hold, fund: str | None) -> list[str]:
-    parts = [f"**Waits:** {_verbatim(view.waiting_for or hold.reason)}"]
     commands = remedies.going_on(view.run_id, hold, view.question, fund)
+    parts = [f"**Waits:** {_verbatim(hold.reason if commands else view.waiting_for or hold.reason)}"]
     if commands:
         parts.append(f"To let it go on:\n\n{_block(chr(10).join(commands))}")
     if view.question and hold.kind in ("approval", "outcome"):

@@ -20,12 +20,17 @@ SPEC = RunSpec(
 VIEW = StateView(run_id="r", status="RUNNING", phase="model call 2", model_calls=2, exposure=995_000, limits=Limits())
 
 
+def _without_gaps(text: str) -> str:
+    return text.replace(details.GAP, "")
+
+
 def test_what_is_used_is_a_bar_that_is_full_only_at_its_limit() -> None:
-    lines = details.markdown(VIEW, SPEC).splitlines()
+    lines = _without_gaps(details.markdown(VIEW, SPEC)).splitlines()
     assert "| model calls | 2 | 8 | ██░░░░░░░░ 25 % |" in lines
+    assert "| context, bytes | 0 | 32,768 | ░░░░░░░░░░ 0 % |" in lines
     assert "| money, US cents | 99.5 | 100 | █████████░ 99 % |" in lines
     full = VIEW.model_copy(update={"model_calls": 9, "working_seconds": 3.0})
-    text = details.markdown(full.model_copy(update={"limits": Limits(working_seconds=6)}), SPEC)
+    text = _without_gaps(details.markdown(full.model_copy(update={"limits": Limits(working_seconds=6)}), SPEC))
     assert "| model calls | 9 | 8 | ██████████ 100 % |" in text
     assert "| working seconds | 3.0 | 6.0 | █████░░░░░ 50 % |" in text
 
@@ -39,6 +44,11 @@ def test_an_answer_ends_no_fence_and_makes_no_markup() -> None:
     assert "**Answer:**\n\n````text\n```\n# **Approved**\n<script>\\x1b[2J\n````" in text
     assert "**Ended:** `` `a` ``" in text
     assert "**Note:** ``` ``b`` ```" in text
+
+
+def test_a_phase_that_says_what_the_status_says_is_left_out() -> None:
+    waiting = VIEW.model_copy(update={"status": "WAITING", "phase": "waiting"})
+    assert details.markdown(waiting, SPEC).startswith("**WAITING**. Agent `shop`")
 
 
 def test_a_run_that_is_being_opened_says_so() -> None:
