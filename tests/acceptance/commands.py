@@ -99,6 +99,8 @@ class Up:
 
     config: Path
     env: dict[str, str]
+    ui: str = ""
+    """Address of the Temporal UI, where it is up."""
 
     def __call__(self, *words: str, stdin: str = "") -> Ended:
         """Run one command against it."""
@@ -142,12 +144,12 @@ def free_port() -> int:
 
 
 @contextmanager
-def kept_up(folder: Path, text: str) -> Iterator[Up]:
-    """Server and worker of a configuration, until Ctrl-C ends both in order."""
+def kept_up(folder: Path, text: str, **variables: str) -> Iterator[Up]:
+    """Server and worker of a configuration, with these variables, until Ctrl-C ends both in order."""
     config = folder / "longshift.toml"
     config.write_text(f'{text}\n[journal]\nurl = "sqlite:///journal.db"\n', encoding="utf-8")
     port, ui_port = free_port(), free_port()
-    env = clean_environment(XDG_STATE_HOME=str(folder))
+    env = clean_environment(XDG_STATE_HOME=str(folder), **variables)
     words = [str(LONGSHIFT), "--config", str(config), "up", "--port", str(port), "--ui-port", str(ui_port), "--json"]
     with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -155,7 +157,7 @@ def kept_up(folder: Path, text: str) -> Iterator[Up]:
             told = json.loads(process.stdout.readline())
             assert told["address"] == f"127.0.0.1:{port}"
             assert told["ui"] == f"http://127.0.0.1:{ui_port}"
-            yield Up(config, env | {"TEMPORAL_ADDRESS": told["address"]})
+            yield Up(config, env | {"TEMPORAL_ADDRESS": told["address"]}, told["ui"])
         finally:
             process.send_signal(signal.SIGINT)
             rest, _ = process.communicate(timeout=PATIENCE)

@@ -1,7 +1,8 @@
-"""The houses that the tests of this folder share: see shift_house.py."""
+"""What the tests of this folder share: their houses (see shift_house.py) and the browser."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
@@ -9,6 +10,9 @@ import pytest_asyncio
 
 from tests.acceptance.shift_house import House, Outside
 from worker.dev_server import DevServer
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 
 @pytest_asyncio.fixture
@@ -40,3 +44,12 @@ async def house_on_shared_server(shared_server: DevServer, tmp_path: Path) -> As
             yield built
         finally:
             await built.end()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> "Iterator[Browser]":
+    """A browser for the tests of one file. None of them may be async: Playwright runs a loop while it is up."""
+    from tests.acceptance.browser import launched  # which most files never need
+
+    with launched() as browser:
+        yield browser

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, sync_playwright
+from playwright.sync_api import Browser, Locator
 
 from client.report.overview import overview
 from client.report.page import overview_page, run_page
@@ -12,7 +12,6 @@ from client.report.sources import Sources
 from tests.acceptance.commands import Up, clean_environment, free_port, kept_up, longshift
 from tests.unit.test_report import NASTY, figures, records_made, sources
 
-CHROMIUM = "/usr/bin/chromium"
 CONFIG = """
 [endpoints.hung]
 kind = "replay"
@@ -28,15 +27,6 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """Server and worker, until Ctrl-C ends both in order."""
     with kept_up(tmp_path_factory.mktemp("up"), CONFIG) as up:
         yield up
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """The system's browser. Its own sandbox cannot be had as root; the pages are our own."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.mark.slow
@@ -123,6 +113,7 @@ def _open(chromium: Browser, file: Path, text: str, **given: str) -> tuple[Locat
 
 
 @pytest.mark.slow
+@pytest.mark.browser
 def test_in_a_browser_what_a_tool_said_is_text_and_scripts_and_the_network_are_forbidden(
     chromium: Browser, tmp_path: Path
 ) -> None:
@@ -161,6 +152,7 @@ def test_in_a_browser_what_a_tool_said_is_text_and_scripts_and_the_network_are_f
 
 
 @pytest.mark.slow
+@pytest.mark.browser
 def test_a_page_is_read_by_keyboard_by_its_roles_in_the_dark_and_on_paper(chromium: Browser, tmp_path: Path) -> None:
     text = run_page(sources("outcomes-resolved"))
     body, noted = _open(chromium, tmp_path / "page.html", text, color_scheme="dark")
@@ -201,6 +193,7 @@ def test_a_page_is_read_by_keyboard_by_its_roles_in_the_dark_and_on_paper(chromi
 
 
 @pytest.mark.slow
+@pytest.mark.browser
 def test_a_long_shift_and_an_overview_open_in_a_browser(chromium: Browser, tmp_path: Path) -> None:
     text = run_page(Sources("long", 2e9, records_made(3000, "fine"), [], None, ""))
     body, noted = _open(chromium, tmp_path / "long.html", text)
