@@ -11,7 +11,6 @@ Regression, Technometrics 34 (1992), 1 to 14; its interval is the profile likeli
 """
 
 import math
-import random
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from lab.formulas import Decay, Interval, fit_decay, of_scipy, retry_success, su
 from lab.plan import Plan
 from lab.stock import CONDITIONS, Condition, Grade
 
-DRAWS = 400
+DRAWS = 2000
 """Draws behind the intervals of a fit."""
 GRID = 100
 """Steps of a probability between 0 and 1 in a likelihood."""
@@ -148,6 +147,9 @@ class Findings:
     def sentences(self) -> list[str]:
         """What the data support."""
         told = [self.fit.sentence if self.fit else "Too few lengths had any success: nothing can be said of the decay."]
+        none = [str(length) for length, rate in self.lengths.items() if not rate.k]
+        if none and self.fit:
+            told.append(f"Nothing succeeded at {', '.join(none)} look-ups, which the fit leaves out.")
         errors = sum(step.errors.k for step in self.steps)
         worst = max(self.steps, key=lambda step: (step.errors.k, step.errors.value or 0))
         if not errors:
@@ -237,13 +239,17 @@ def _fit(lengths: Mapping[int, Rate], seed: int) -> Fit | None:
     used = {length: rate for length, rate in lengths.items() if rate.k}
     if len(used) < 2:
         return None
-    chance = random.Random(f"fit {seed}")
-    drawn = [
-        fit_decay([(n, chance.betavariate(rate.k + 0.5, rate.n - rate.k + 0.5)) for n, rate in used.items()])
-        for _ in range(DRAWS)
-    ]
     found = fit_decay([(n, rate.k / rate.n) for n, rate in used.items()])
-    return Fit(found, _middle([min(1.0, one.p) for one in drawn]), _middle([one.a for one in drawn]))
+    from numpy import log, polyfit, random  # comes with SciPy; all draws are fitted at once
+
+    ks, ns = [rate.k + 0.5 for rate in used.values()], [rate.n - rate.k + 0.5 for rate in used.values()]
+    drawn = log(random.default_rng(seed).beta(ks, ns, size=(DRAWS, len(used))))
+    slopes, intercepts = polyfit(list(used), drawn.T, 1)
+    return Fit(
+        found,
+        p=_middle([min(1.0, math.exp(slope)) for slope in slopes]),
+        a=_middle([math.exp(intercept) for intercept in intercepts]),
+    )
 
 
 def _middle(values: Sequence[float]) -> Interval:

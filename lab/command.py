@@ -14,9 +14,11 @@ from client import show
 from client.commands.given import BadInput
 from client.commands.session import json_option
 from client.inert import inert
+from lab.experiment import ExperimentRefused
 from lab.formulas import LabExtraMissing
 from lab.labs import LABS, Finding, Lab, perform
 from lab.measuring import budgets_command
+from lab.reliability import reliability_command
 from longshift.jsontext import canonical
 
 HOLD, DIFFER = 0, 1
@@ -24,13 +26,13 @@ HOLD, DIFFER = 0, 1
 
 
 class _Group(click.Group):
-    """The lab's commands, some of which need what only its extra brings."""
+    """The lab's commands."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """As click does. Raises BadInput, with the remedy, where the extra is missing."""
+        """As click does. Raises BadInput, with the remedy, where the extra is missing or an experiment cannot be."""
         try:
             return super().invoke(ctx)
-        except LabExtraMissing as error:
+        except (ExperimentRefused, LabExtraMissing) as error:
             raise BadInput([str(error)]) from None
 
 
@@ -38,9 +40,9 @@ class _Group(click.Group):
 def lab_command() -> None:
     """Show the arithmetic of reliability on the real workflow.
 
-    `budgets` proposes limits from the runs that an agent made. Each lab runs shifts with scripted models on a server
-    and a worker of its own, and prints every figure beside the one that must come out. Exit codes: 0 all came out so,
-    1 some did not.
+    `reliability` measures a model, `budgets` proposes limits from an agent's runs. Each other lab runs shifts with
+    scripted models on a server and a worker of its own, and prints every figure beside the one that must come out. Exit
+    codes of a lab: 0 all came out so, 1 some did not.
 
     \b
     Examples:
@@ -63,6 +65,7 @@ def _command(name: str, labs: Sequence[Lab], text: str) -> click.Command:
 for _lab in LABS:
     lab_command.add_command(_command(_lab.name, [_lab], _lab.proves))
 lab_command.add_command(_command("all", LABS, "Perform all labs, on one server and one worker."))
+lab_command.add_command(reliability_command)
 lab_command.add_command(budgets_command)
 
 

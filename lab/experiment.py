@@ -4,6 +4,7 @@ Interrupted, by Ctrl-C or by a crash, it goes on where it was when it is conduct
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import Client, WorkflowQueryFailedError
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
@@ -22,7 +23,7 @@ from client.local import connect_to
 from client.shifts import Shifts
 from endpoints.base import Endpoint
 from endpoints.config import EndpointConfig
-from lab.fan_out import PROGRESS, WORKFLOW, FanOut, Reliability
+from lab.fan_out import PROGRESS, SHARE, WORKFLOW, FanOut, Reliability
 from lab.plan import Plan, Planned, runs_of
 from lab.stock import AGENTS, Grade, grade
 from longshift.chain import Head
@@ -71,6 +72,7 @@ async def conduct(
     endpoint: Endpoint,
     config: EndpointConfig,
     told: Callable[[Progress], None] = lambda progress: None,
+    share: int = SHARE,
 ) -> list[Graded]:
     """Run a plan's shifts, as far as they have not been run yet, and grade all.
 
@@ -80,19 +82,20 @@ async def conduct(
         endpoint: what is measured.
         config: as the operator described it.
         told: called every second or so.
+        share: shifts of one run of the workflow.
 
     Raises:
         ExperimentRefused: the folder holds another experiment.
         ServerFailed: the server does not start, or another one works in the folder.
         Refused: the shifts are refused.
     """
-    _keep(plan, folder)
+    keep(plan, folder)
     async with _laboratory(folder, {plan.endpoint: endpoint}, {plan.endpoint: config}) as (client, journal, shifts):
-        await _run(client, plan, told)
+        await _run(client, FanOut(plan=plan, share=share), told)
         return [await _graded(journal, shifts, planned) for planned in runs_of(plan)]
 
 
-def _keep(plan: Plan, folder: Path) -> None:
+def keep(plan: Plan, folder: Path) -> None:
     """Write down what the folder is of, or find it written.
 
     Raises ExperimentRefused where it is of something else.
@@ -132,22 +135,19 @@ async def _laboratory(
             await journal.close()
 
 
-async def _run(client: Client, plan: Plan, told: Callable[[Progress], None]) -> None:
+async def _run(client: Client, given: FanOut, told: Callable[[Progress], None]) -> None:
     """Have the workflow see all shifts to their ends."""
-    handle: WorkflowHandle[Reliability, int]
-    try:
-        handle = await client.start_workflow(
+    with contextlib.suppress(WorkflowAlreadyStartedError):  # it has ended
+        await client.start_workflow(
             Reliability.run,
-            FanOut(plan=plan),
+            given,
             id=WORKFLOW,
             task_queue=QUEUE,
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
         )
-    except WorkflowAlreadyStartedError:  # it has ended
-        handle = client.get_workflow_handle_for(Reliability.run, WORKFLOW)
-    runs = len(runs_of(plan))
-    waiting = asyncio.ensure_future(client.get_workflow_handle_for(Reliability.run, handle.id).result())
+    runs = len(runs_of(given.plan))
+    waiting = asyncio.ensure_future(client.get_workflow_handle_for(Reliability.run, WORKFLOW).result())
     first: tuple[float, int] | None = None
     try:
         while not (await asyncio.wait({waiting}, timeout=LOOK_SECONDS))[0]:
@@ -168,7 +168,7 @@ async def _ended(client: Client) -> int | None:
         found: int = await client.get_workflow_handle(WORKFLOW).query(
             PROGRESS, result_type=int, rpc_timeout=QUERY_SECONDS
         )
-    except RPCError:
+    except (RPCError, WorkflowQueryFailedError):
         return None
     return found
 
@@ -176,7 +176,8 @@ async def _ended(client: Client) -> int | None:
 async def _graded(journal: Journal, shifts: Shifts, planned: Planned) -> Graded:
     result = await shifts.result(planned.run_id)
     row = await journal.run(planned.run_id)
-    messages = await journal.transcript(planned.run_id, Head(length=result.messages, digest=result.digest))
+    head = Head(length=result.messages, digest=result.digest)
+    messages = await journal.transcript(planned.run_id, head) if result.messages else ()
     trajectory = Trajectory(result, tuple(messages))
     seconds = row.closed_at - row.opened_at if row is not None and row.closed_at is not None else 0.0
     return Graded(planned, result, grade(planned.task, planned.condition, trajectory), seconds)

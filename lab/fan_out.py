@@ -17,7 +17,7 @@ from longshift import contracts
 WORKFLOW = "reliability"
 PROGRESS = "progress"
 SHARE = 100
-"""Shifts of one run of the workflow; each takes six events of its history."""
+"""Shifts of one run of the workflow, unless it is said; each takes six events of its history."""
 
 
 class FanOut(BaseModel):
@@ -26,6 +26,8 @@ class FanOut(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     plan: Plan
+    share: int = SHARE
+    """Shifts of one run of the workflow, carried along so that a later version does not change it on the way."""
     ended: int = 0
     """Shifts that earlier runs of it have seen to their ends."""
 
@@ -44,10 +46,10 @@ class Reliability:
     async def run(self, given: FanOut) -> int:
         """See all shifts of the plan to their ends; how many they are."""
         runs = runs_of(given.plan)
-        until = min(given.ended + SHARE, len(runs))
+        until = min(given.ended + given.share, len(runs))
         await asyncio.gather(*(self._one(given.plan, run) for run in runs[given.ended : until]))
         if until < len(runs):
-            workflow.continue_as_new(FanOut(plan=given.plan, ended=until))
+            workflow.continue_as_new(given.model_copy(update={"ended": until}))
         return len(runs)
 
     @workflow.query(name=PROGRESS)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 EXTRA = "longshift[lab]"
-"""The extra that brings SciPy."""
+"""The extra that brings SciPy and matplotlib."""
 ROUNDING = 1e-9
 """Relative size below which a difference is one of rounding."""
 CONFIDENCE = 0.95
@@ -22,7 +22,7 @@ CONFIDENCE = 0.95
 
 
 class LabExtraMissing(Exception):
-    """A function needs SciPy, which is not installed. Its text says how to get it."""
+    """Something of the extra is needed and not installed. Its text says how to get it."""
 
 
 def chain_success(p: float, n: int) -> float:
@@ -183,12 +183,17 @@ def fit_decay(points: Iterable[tuple[float, float]]) -> Decay:
     return Decay(p=math.exp(line.slope), a=math.exp(line.intercept))
 
 
+def missing(error: ModuleNotFoundError) -> LabExtraMissing:
+    """What is missing, with the remedy."""
+    return LabExtraMissing(f"{error.name} is not installed; install it with: pip install '{EXTRA}'")
+
+
 def of_scipy(name: str) -> Callable[..., Any]:
     """A function of SciPy's statistics, which takes a second to import: only when it is used."""
     try:
         from scipy import stats
     except ModuleNotFoundError as error:
-        raise LabExtraMissing(f"{error.name} is not installed; install it with: pip install '{EXTRA}'") from None
+        raise missing(error) from None
     function: Callable[..., Any] = getattr(stats, name)
     return function
 

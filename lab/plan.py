@@ -12,6 +12,10 @@ SECONDS = 30 * 86_400.0
 """Deadline of a run: none is about time, and an experiment may be interrupted for a while."""
 CONTEXT_BYTES = 1_000_000
 TURN_TOKENS = 1024
+RETRIES = 8
+"""Of a model call: an endpoint that is away for a moment is no error of the model's."""
+SPARE_CALLS = 16
+"""Calls beyond twice what a task takes, so that a model can mend its errors."""
 
 
 class Plan(BaseModel):
@@ -55,7 +59,7 @@ class Planned:
 
     def given(self, plan: Plan) -> RunInput:
         """What the run is started with."""
-        calls = 4 * self.length + 8
+        calls = 4 * self.length + SPARE_CALLS
         limits: dict[str, JsonValue] = {
             "model_calls": calls,
             "tool_calls": calls,
@@ -63,6 +67,7 @@ class Planned:
             "context_bytes": CONTEXT_BYTES,
             "output_tokens": TURN_TOKENS,
             "total_output_tokens": TURN_TOKENS * calls,
+            "model_retries": RETRIES,
         }
         return RunInput(agent=self.condition, task=self.task.text, limits=limits, endpoint=plan.endpoint)
 

@@ -1,0 +1,47 @@
+"""What an endpoint answers when it is asked what it is, before anything is measured of it."""
+
+import time
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from endpoints.base import Endpoint
+from endpoints.config import EndpointConfig
+from endpoints.server import ServerEndpoint
+from lab.experiment import ExperimentRefused
+from longshift import jsontext
+
+FILE = "endpoint.json"
+"""In the experiment's folder: each answer, the first first."""
+TOLD = ("kind", "model", "temperature", "seed", "reasoning_effort", "thinking")
+"""What of the operator's words on an endpoint stands in a receipt: no address, and nothing of keys."""
+KEEPS_NO_LIST = (404, 405, 501)
+"""Statuses of a server that has no list of its models."""
+
+
+async def identify(folder: Path, endpoint: Endpoint, config: EndpointConfig) -> list[JsonValue]:
+    """Ask an endpoint what it is, and keep the answer in the folder.
+
+    Returns: this answer after all earlier ones, since an experiment that was interrupted asks again.
+
+    Raises ExperimentRefused where it does not answer: then no shift has been started in vain.
+    """
+    answer: dict[str, JsonValue] = {"at": time.time()}
+    answer |= config.model_dump(mode="json", include=set(TOLD))
+    if isinstance(endpoint, ServerEndpoint):
+        listing = await endpoint.models()
+        if listing.models is None and listing.status not in (200, *KEEPS_NO_LIST):
+            why = listing.failure.message if listing.failure else f"it answers with HTTP {listing.status}"
+            raise ExperimentRefused(f"--endpoint: {why}; see what is wrong with: longshift doctor")
+        models: list[JsonValue] | None = None if listing.models is None else list(listing.models)
+        answer["listing"] = {"status": listing.status, "models": models}
+    answers = [*earlier(folder), answer]
+    (folder / FILE).write_text(jsontext.canonical(answers) + "\n", encoding="utf-8")
+    return answers
+
+
+def earlier(folder: Path) -> list[JsonValue]:
+    """The answers that the folder keeps; none of a new experiment."""
+    file = folder / FILE
+    found = jsontext.parse(file.read_bytes()) if file.exists() else []
+    return found if isinstance(found, list) else []
