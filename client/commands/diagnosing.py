@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import sys
 from pathlib import Path
+from typing import TextIO
 
 import click
 
@@ -55,12 +56,11 @@ async def _look(first: Finding, settings: Settings, live: bool, as_json: bool) -
     if not as_json:
         _line(first)
     stdout = sys.stdout
-    with contextlib.redirect_stdout(sys.stderr):  # a user's module may print while it is imported
+    with contextlib.redirect_stdout(sys.stderr):  # a user's module may print while it is imported, at any moment
         async for finding in doctor.findings(settings, live=live):
             found.append(finding)
             if not as_json:
-                with contextlib.redirect_stdout(stdout):
-                    _line(finding)
+                _line(finding, stdout)
     if as_json:
         _document(found)
     return found
@@ -78,6 +78,6 @@ def _document(found: list[Finding]) -> None:
     show.document({"well": doctor.well(found), "findings": [finding.document() for finding in found]})
 
 
-def _line(found: Finding) -> None:
+def _line(found: Finding, to: TextIO | None = None) -> None:
     what = f"{found.check} {found.name}" if found.name else found.check
-    click.echo(f"{click.style(f'{found.state:8}', fg=COLOURS[found.state])}{inert(what)}: {inert(found.text)}")
+    click.echo(f"{click.style(f'{found.state:8}', fg=COLOURS[found.state])}{inert(what)}: {inert(found.text)}", file=to)
