@@ -124,10 +124,12 @@ async def test_what_a_run_asks_stands_where_people_look_while_it_asks_and_not_af
         handle = await begun(client, queue)
         question = await asked(handle)
         waits = (await handle.query(contracts.STATE, result_type=StateView)).waiting_for or ""
-        assert waits.startswith('approval of place {"sku":"a"} (place always needs approval)')
+        reason = 'approval of place {"sku":"a"} (place always needs approval)'
+        assert waits.startswith(reason)
         assert waits.endswith(f"longshift approve or deny {handle.id} c1")
         metadata = await handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
-        assert waits in metadata.current_details
+        assert reason in metadata.current_details
+        assert f"longshift approve {handle.id} c1\nlongshift deny {handle.id} c1 " in metadata.current_details
         assert f'"arguments_sha256":"{question.arguments_sha256[:16]}"' in metadata.current_details
     asked_of = await memo(handle)  # no worker is up
     assert (asked_of["status"], asked_of["detail"]) == ("WAITING", waits)
