@@ -71,6 +71,8 @@ class Fit:
         """Whether the decay is geometric."""
         a = f"a is {self.decay.a:.3g} ({self.a.low:.3g} to {self.a.high:.3g})"
         p = f"p is {self.decay.p:.3g} ({self.p.low:.3g} to {self.p.high:.3g})"
+        if self.decay.p >= 1:
+            p += ", and where that is 1 or more, success does not fall with length"
         if self.a.low > 1:
             return f"The decay is not geometric: {a}, above 1, so later steps do worse than earlier ones; {p}."
         if self.a.high < 1:
@@ -247,7 +249,7 @@ def _fit(lengths: Mapping[int, Rate], seed: int) -> Fit | None:
     slopes, intercepts = polyfit(list(used), drawn.T, 1)
     return Fit(
         found,
-        p=_middle([min(1.0, math.exp(slope)) for slope in slopes]),
+        p=_middle([math.exp(slope) for slope in slopes]),
         a=_middle([math.exp(intercept) for intercept in intercepts]),
     )
 
