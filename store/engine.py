@@ -234,7 +234,8 @@ class _Sqlite(Database):
     def _recognize(self, connection: sqlite3.Connection) -> None:
         """Note the mark of the journal, and give it one where it has none; or hold it against the one that is known.
 
-        Raises JournalUnavailable where it is another journal: a run's history would go on without its past.
+        Raises JournalUnavailable where it is another journal, since a run's history would go on without its past, and
+        where it is another program's file.
         """
         mark = _mark_of(connection)
         if self._mark is not None and mark != self._mark:
@@ -243,6 +244,12 @@ class _Sqlite(Database):
                 "that was open; bring that one back, or restart this process where the other one is meant"
             )
         if mark == 0:
+            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+            if tables and "runs" not in tables:
+                raise JournalUnavailable(
+                    f"the journal {self.shown} cannot be used: the file holds another program's tables; give the "
+                    "journal a file of its own"
+                )
             connection.execute("BEGIN IMMEDIATE")
             mark = _mark_of(connection) or random.randint(1, MOST_MARK)
             connection.execute(f"PRAGMA user_version = {mark}")

@@ -95,6 +95,17 @@ async def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
         await Journal.open(f"sqlite:///{tmp_path}/journal.db")
 
 
+async def test_another_program_s_file_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "books.db"
+    with sqlite3.connect(file) as connection:
+        connection.execute("CREATE TABLE books (title TEXT)")
+    connection.close()
+    before = file.read_bytes()
+    with pytest.raises(JournalUnavailable, match="another program's tables; give the journal a file of its own"):
+        await Journal.open(f"sqlite:///{file}")
+    assert file.read_bytes() == before
+
+
 async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(
