@@ -102,7 +102,7 @@ def read_bundle(file: Path, digest: str | None = None) -> tuple[Evidence, list[C
     Raises Refused where the file is no bundle that this version can read.
     """
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8"), object_pairs_hook=_each_once)
         bundle = _Bundle.model_validate(content)
         if bundle.longshift_audit_bundle != FORMAT:
             made_by = bundle.versions.get("longshift", "of an unknown version")[:40]
@@ -120,6 +120,14 @@ def read_bundle(file: Path, digest: str | None = None) -> tuple[Evidence, list[C
     del content["sha256"]
     found = jsontext.sha256(_text(content))
     return evidence, [_own(bundle.sha256, found), *_told(digest, found)], found
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, of which readers differ where a key stands twice. Raises ValueError for one."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return found
 
 
 def _own(written: str, found: str) -> Check:

@@ -40,7 +40,7 @@ def eval_command(config: Path | None, run_ids: tuple[str, ...], cases: tuple[Pat
     \b
     Examples:
       longshift eval shop-20300101-090000-1f2e
-      longshift eval --cases tests/cases --json
+      longshift eval --cases tests/cases/opening-shift.json --json
     """
     if bool(run_ids) == bool(cases):
         raise BadInput(["RUN: give the ids of shifts that have ended, or cases with --cases FILE_OR_FOLDER"])

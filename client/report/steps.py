@@ -189,6 +189,8 @@ def _body(content: str) -> Mapping[str, object] | None:
 def _planned(records: Records) -> Iterator[Planned]:
     """Everything, in the order in which the model met it."""
     turns = {message.turn for message in records.messages if message.turn is not None}
+    if records.run.closed_at is None and records.model_calls:  # the latest one enters with what is asked next
+        turns.add(records.model_calls[-1].row.number)
     asked: dict[int, list[RecordedCall]] = {}
     for one in records.tool_calls:
         asked.setdefault(one.model_call, []).append(one)

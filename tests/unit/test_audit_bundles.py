@@ -43,6 +43,15 @@ def test_a_bundle_that_cannot_be_audited_is_refused(
         read_bundle(tmp_path / "bundle.json")
 
 
+def test_a_bundle_in_which_a_key_stands_twice_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "bundle.json"
+    forged(lambda bundle: None, file)
+    read_bundle(file)
+    file.write_text(file.read_text(encoding="utf-8").replace("{", '{"journal": {}, ', 1), encoding="utf-8")
+    with pytest.raises(Refused, match="a key stands twice"):
+        read_bundle(file)
+
+
 @pytest.mark.parametrize(
     ("change", "name"),
     [
