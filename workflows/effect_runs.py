@@ -14,7 +14,6 @@ from longshift.messages import ToolMessage
 from longshift.questions import Question
 from longshift.state import MAX_DURATION
 from longshift.status import Status
-from longshift.turns import ModelFailure
 from workflows import calls
 from workflows.waiting import Outcome, Waiting
 
@@ -85,8 +84,7 @@ class EffectRuns(Waiting):
             return request.dispatch
         if missed.kind == "not_begun":
             tries.away += 1
-            failure = ModelFailure(kind="journal", message=missed.how, transient=True)
-            return await self._until_journal(failure, tries.away) or request.dispatch
+            return await self._until_journal(missed.how, tries.away) or request.dispatch
         self._unknown = item.call.id
         settled = await self._settled(SettleEffect(call=request), spec, item, tries.settled)
         tries.settled += 1

@@ -75,7 +75,7 @@ class ModelRuns(Waiting):
                 state.journaled(len(request.entries), len(request.decisions))
                 return failure
             away += 1
-            barred = await self._until_journal(failure, away)
+            barred = await self._until_journal(failure.message, away)
             if barred:
                 return barred
 

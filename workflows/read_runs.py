@@ -10,7 +10,6 @@ from longshift.admission import End
 from longshift.batches import Planned, refusal
 from longshift.contracts import RanTool, RunSpec, RunTool
 from longshift.messages import ToolMessage
-from longshift.turns import ModelFailure
 from workflows import calls
 from workflows.waiting import Outcome, Waiting
 
@@ -78,9 +77,7 @@ class ReadRuns(Waiting):
         return refusal(item.call, kind, text[:500])
 
 
-def _journal_away(error: ActivityError) -> ModelFailure | None:
+def _journal_away(error: ActivityError) -> str | None:
     """Why an activity had no journal, where that is what it failed of."""
     cause = error.cause
-    if not isinstance(cause, ApplicationError) or cause.type != contracts.JOURNAL_AWAY:
-        return None
-    return ModelFailure(kind="journal", message=cause.message, transient=True)
+    return cause.message if isinstance(cause, ApplicationError) and cause.type == contracts.JOURNAL_AWAY else None

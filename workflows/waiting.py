@@ -15,7 +15,6 @@ from longshift.admission import End, Hold
 from longshift.contracts import RanTool
 from longshift.messages import ToolMessage
 from longshift.state import MAX_DURATION, RunState
-from longshift.turns import ModelFailure
 from workflows import calls, details
 from workflows.attributes import Attributes
 
@@ -105,10 +104,10 @@ class Waiting(Attributes):
         received = self._messages_received
         await workflow.wait_condition(lambda: self._messages_received != received or self._past_deadline())
 
-    async def _until_journal(self, failure: ModelFailure, attempts: int) -> End | None:
-        """Wait, visibly, for a journal that could not be written in so many attempts."""
+    async def _until_journal(self, why: str, attempts: int) -> End | None:
+        """Wait, visibly, for a journal that could not be used in so many attempts, for a reason in words."""
         self._is_away("journal")
-        self._waiting = Hold("journal", failure.message, "mend the journal, or stop the run")
+        self._waiting = Hold("journal", why, "mend the journal, or stop the run")
         self._enter("waiting")
         seconds = judgement.backoff(attempts, JOURNAL_WAIT_SECONDS, JOURNAL_WAIT_CAP_SECONDS)
         await self._wait(self._stopped_or_late, seconds, "the journal is away")
