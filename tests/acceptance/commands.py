@@ -143,6 +143,17 @@ def free_port() -> int:
         return port
 
 
+HUNG = """
+[endpoints.hung]
+kind = "replay"
+[[endpoints.hung.turns]]
+content = "At last."
+output_tokens = 2
+delay_ms = 600000
+"""
+"""An endpoint whose answer never comes, for shifts that are under way."""
+
+
 @contextmanager
 def kept_up(folder: Path, text: str, **variables: str) -> Iterator[Up]:
     """Server and worker of a configuration, with these variables, until Ctrl-C ends both in order."""

@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 import pytest_asyncio
 
+from tests.acceptance.commands import HUNG, Up, kept_up
 from tests.acceptance.shift_house import House, Outside
 from worker.dev_server import DevServer
 
@@ -44,6 +45,14 @@ async def house_on_shared_server(shared_server: DevServer, tmp_path: Path) -> As
             yield built
         finally:
             await built.end()
+
+
+@pytest.fixture(scope="module")
+def up(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """Server and worker for the tests of one file, until Ctrl-C ends both in order; with the file's CONFIG, or else the
+    endpoint `hung` alone."""
+    with kept_up(tmp_path_factory.mktemp("up"), getattr(request.module, "CONFIG", HUNG)) as up:
+        yield up
 
 
 @pytest.fixture(scope="module")

@@ -3,32 +3,16 @@
 import contextlib
 import json
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from client.main import longshift as command_line
-from tests.acceptance.commands import Up, clean_environment, kept_up, longshift
+from tests.acceptance.commands import Up, clean_environment, longshift
 
-CONFIG = """
-[endpoints.hung]
-kind = "replay"
-[[endpoints.hung.turns]]
-content = "At last."
-output_tokens = 2
-delay_ms = 600000
-"""
 NOWHERE = {"TEMPORAL_ADDRESS": "127.0.0.1:1"}
 """No server is there."""
-
-
-@pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """Server and worker, until Ctrl-C ends both in order."""
-    with kept_up(tmp_path_factory.mktemp("up"), CONFIG) as up:
-        yield up
 
 
 @pytest.fixture(scope="module")

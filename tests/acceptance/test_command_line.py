@@ -5,7 +5,6 @@ import os
 import pty
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,38 +14,27 @@ from client.inert import inert
 from client.main import COMMANDS
 from client.main import longshift as command_line
 from tests.acceptance.commands import (
+    HUNG,
     LONGSHIFT,
     PATIENCE,
     Up,
     clean_environment,
     free_port,
     installed,
-    kept_up,
     longshift,
     read_until,
 )
 
-CONFIG = """
-[endpoints.hung]
-kind = "replay"
-[[endpoints.hung.turns]]
-content = "At last."
-output_tokens = 2
-delay_ms = 600000
-
+CONFIG = (
+    HUNG
+    + """
 [endpoints.nasty]
 kind = "replay"
 [[endpoints.nasty.turns]]
 content = "Red: \\u001b[31m, back: \\r, right to left: \\u202e."
 output_tokens = 2
 """
-
-
-@pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """Server and worker, until Ctrl-C ends both in order."""
-    with kept_up(tmp_path_factory.mktemp("up"), CONFIG) as up:
-        yield up
+)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

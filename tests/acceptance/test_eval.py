@@ -2,43 +2,31 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance.commands import Up, clean_environment, kept_up, longshift
+from tests.acceptance.commands import HUNG, Up, clean_environment, longshift
 from worker.settings import SHOP_TURNS
 
 pytestmark = pytest.mark.slow
 
 CASES = Path(__file__).parents[1] / "cases"
 TASK = json.loads(SHOP_TURNS.read_text(encoding="utf-8"))["task"]
-CONFIG = """
+CONFIG = (
+    HUNG
+    + """
 [endpoints.boasting]
 kind = "replay"
 [[endpoints.boasting.turns]]
 content = "I have drafted 6 of SKU-VANILLA and 4 of SKU-STRAWBERRY, 2600 cents in all."
 output_tokens = 20
 
-[endpoints.hung]
-kind = "replay"
-[[endpoints.hung.turns]]
-content = "At last."
-output_tokens = 2
-delay_ms = 600000
-
 [agents.unjudged]
 system = "Talk."
 endpoint = "boasting"
 """
-
-
-@pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """Server and worker, until Ctrl-C ends both in order."""
-    with kept_up(tmp_path_factory.mktemp("up"), CONFIG) as up:
-        yield up
+)
 
 
 def ran(up: Up, *words: str) -> str:

@@ -1,6 +1,5 @@
 """`longshift report`: the command, in processes of its own, and its pages in a real browser."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,24 +8,8 @@ from playwright.sync_api import Browser, Locator
 from client.report.overview import overview
 from client.report.page import overview_page, run_page
 from client.report.sources import Sources
-from tests.acceptance.commands import Up, clean_environment, free_port, kept_up, longshift
+from tests.acceptance.commands import Up, clean_environment, free_port, longshift
 from tests.unit.test_report import NASTY, figures, records_made, sources
-
-CONFIG = """
-[endpoints.hung]
-kind = "replay"
-[[endpoints.hung.turns]]
-content = "At last."
-output_tokens = 2
-delay_ms = 600000
-"""
-
-
-@pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """Server and worker, until Ctrl-C ends both in order."""
-    with kept_up(tmp_path_factory.mktemp("up"), CONFIG) as up:
-        yield up
 
 
 @pytest.mark.slow

@@ -18,20 +18,15 @@ from client.demo_orders import serving
 from examples.shop.supplier import Book
 from examples.shop.tools import SUPPLIER
 from tests.acceptance.browser import launched
-from tests.acceptance.commands import PATIENCE, Up, kept_up
+from tests.acceptance.commands import HUNG, PATIENCE, Up, kept_up
 
 ANSWERED, STOPPED, LIMITED, ASKING = "drafts-monday", "drafts-tuesday", "drafts-wednesday", "orders-monday"
 """The shifts: one that completed, one that was stopped, one that a limit ended, one that waits for an approval."""
 TASK = "Prepare replenishment drafts from current stock. State USD amounts."
 ORDERS = "Order what the shop needs for Monday."
-CONFIG = """
-[endpoints.hung]
-kind = "replay"
-[[endpoints.hung.turns]]
-content = "At last."
-output_tokens = 2
-delay_ms = 600000
-
+CONFIG = (
+    HUNG
+    + """
 [endpoints.ordering]
 kind = "replay"
 [[endpoints.ordering.turns]]
@@ -53,6 +48,7 @@ calls = [
 content = "Ordered: vanilla 6 tubs, strawberry 4 tubs."
 output_tokens = 19
 """
+)
 COLUMNS = ("LongshiftStatus", "LongshiftWaitsFor", "LongshiftSpentCents")
 """Search attributes that a person adds to the list's columns."""
 WIDTH, HEIGHT = 1456, 1400
