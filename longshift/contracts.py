@@ -3,6 +3,7 @@
 A transcript never crosses: it goes by reference, as the head of its chain and the few entries that are new.
 """
 
+from functools import lru_cache
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
@@ -188,6 +189,17 @@ class RunSpec(Payload):
     """Name of the fund that pays for its model calls, beside its own budget."""
     tool_servers: tuple[ToolServer, ...] = Field((), exclude_if=usual(()))
     """Where tools of the agent's come from that no function of the worker is."""
+
+
+def spec_text(spec: RunSpec) -> str:
+    """A specification as canonical JSON, as the journal has it."""
+    return jsontext.canonical(spec.model_dump(mode="json"))
+
+
+@lru_cache(maxsize=256)
+def shared_spec(text: str) -> RunSpec:
+    """The specification that such a text is. All runs of a worker that work with the same hold one, not one each."""
+    return RunSpec.model_validate_json(text)
 
 
 class OpenedRun(Payload):

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longshift.contracts import CallModel
-from longshift.memory import Memory, Seen, id_key
+from longshift.memory import SEEN, Memory, Seen, id_key
 from longshift.messages import ToolCall
 from longshift.repeats import key_of
 from store.tables import REMEMBERED, stored
@@ -39,7 +39,8 @@ def remember(connection: Connection, request: CallModel) -> None:
     base = {"run_id": request.run_id, "handed_with": request.number, "resets": request.resets or 0, "seen": None}
     rows = [base | {"key": _ID + stored(call_id)} for call_id in request.forgotten.ids]
     rows += [
-        base | {"key": _CALL + key, "seen": seen.model_dump_json()} for key, seen in request.forgotten.seen.items()
+        base | {"key": _CALL + key, "seen": SEEN.dump_json(seen).decode()}
+        for key, seen in request.forgotten.seen.items()
     ]
     connection.execute(_REMEMBER[connection.dialect.name], rows)
 
@@ -55,7 +56,7 @@ def recall(connection: Connection, request: CallModel, calls: Sequence[ToolCall]
         if row.seen is None:
             used[ids[row.key]] = None
             continue
-        latest = Seen.model_validate_json(row.seen)
+        latest = SEEN.validate_json(row.seen)
         seen.pop(keys[row.key], None)
         if not latest.read or row.resets == request.resets:  # an effect resets the counts of reads
             seen[keys[row.key]] = latest

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, case, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longshift.chain import Head, extend
-from longshift.contracts import CloseRun, Entry, RunSpec
+from longshift.contracts import CloseRun, Entry, RunSpec, shared_spec, spec_text
 from longshift.jsontext import canonical
 from longshift.messages import Message, weigh
 from store.confirming import Run, append, confirm, decide, lock_run, not_its_journal, rewrite
@@ -87,7 +87,7 @@ def open_run(connection: Connection, run_id: str, spec: RunSpec, opening: Sequen
         "endpoint": spec.endpoint.name,
         "model": spec.endpoint.model,
         "opened_at": opened_at,
-        "spec": canonical(spec.model_dump(mode="json")),
+        "spec": spec_text(spec),
         "length": head.length,
         "digest": head.digest,
     }
@@ -111,7 +111,7 @@ def read_spec(connection: Connection, run_id: str) -> RunSpec:
     text = connection.execute(select(RUNS.c.spec).where(RUNS.c.run_id == run_id)).scalar_one_or_none()
     if text is None:
         raise not_its_journal(connection, run_id)
-    return RunSpec.model_validate_json(text)
+    return shared_spec(text)
 
 
 def close_run(connection: Connection, request: CloseRun, now: float) -> None:

@@ -1,7 +1,8 @@
 """Reading a run's messages, each proved by its link, and checking the whole chain."""
 
+import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
@@ -18,6 +19,8 @@ from store.tables import MESSAGES, MODEL_CALLS, RUNS, TOOL_CALLS
 CACHE_BYTES = 16 * 1024 * 1024
 """Bytes of messages, as JSON, that a journal keeps in memory; as objects they take a few times as much. A worker's
 runs at work fit in: each is at most its `context_bytes`, 32 KiB by default."""
+IDLE_SECONDS = 30.0
+"""A run that asked for nothing for so long waits, or has a model beside whose time reading all again is nothing."""
 
 _MESSAGE: TypeAdapter[Message] = TypeAdapter(Message)
 
@@ -87,6 +90,13 @@ class Transcript:
 
 EMPTY = Transcript(Head())
 """No message yet."""
+
+
+@dataclass(frozen=True)
+class _Held:
+    transcript: Transcript
+    since: float
+    """When it was held, by the cache's clock, in seconds."""
 
 
 def read_transcript(connection: Connection, run_id: str, known: Transcript, head: Head) -> Transcript:
@@ -183,39 +193,42 @@ def verify_chain(connection: Connection, run_id: str) -> Difference | None:
 
 
 class TranscriptCache:
-    """The latest transcript of each run at work, up to `room` bytes in all; the longest unused goes first.
+    """The latest transcript of each run at work, up to `room` bytes in all; the longest unused goes first, and those
+    of runs that are idle go with the next one held.
 
     It can be stale but never wrong: what is read on from it must end at the head that the workflow names.
     """
 
-    def __init__(self, room: int = CACHE_BYTES) -> None:
+    def __init__(self, room: int = CACHE_BYTES, clock: Callable[[], float] = time.monotonic) -> None:
         self._room = room
-        self._held: OrderedDict[str, Transcript] = OrderedDict()
+        self._clock = clock
+        self._held: OrderedDict[str, _Held] = OrderedDict()
         self._bytes = 0
 
     def latest(self, run_id: str, head: Head) -> Transcript:
         """The run's transcript, where it may be a beginning of the one up to `head`; else the empty one."""
         held = self._held.get(run_id)
-        return held if held is not None and held.head.length <= head.length else EMPTY
+        return held.transcript if held is not None and held.transcript.head.length <= head.length else EMPTY
 
     def hold(self, run_id: str, transcript: Transcript) -> None:
         """Keep a run's transcript instead of the one before."""
         self.drop(run_id)
-        self._held[run_id] = transcript
+        now = self._clock()
+        self._held[run_id] = _Held(transcript, now)
         self._bytes += transcript.bytes
-        while self._bytes > self._room:
+        while self._held and (self._bytes > self._room or next(iter(self._held.values())).since < now - IDLE_SECONDS):
             self.drop(next(iter(self._held)))
 
     def grow(self, run_id: str, appended: Confirmed, head: Head) -> None:
         """Add what was just appended, up to `head`, where the transcript before it is held."""
         held = self._held.get(run_id)
-        if held is not None and held.head == appended.start:
-            self.hold(run_id, _grown(held, appended.texts, head))
+        if held is not None and held.transcript.head == appended.start:
+            self.hold(run_id, _grown(held.transcript, appended.texts, head))
 
     def drop(self, run_id: str) -> None:
         """Forget a run."""
         if (held := self._held.pop(run_id, None)) is not None:
-            self._bytes -= held.bytes
+            self._bytes -= held.transcript.bytes
 
 
 def _grown(known: Transcript, texts: Sequence[str], head: Head) -> Transcript:

@@ -24,6 +24,8 @@ from longshift.contracts import (
     RunResult,
     RunSpec,
     read_input,
+    shared_spec,
+    spec_text,
 )
 from longshift.judgement import Batch
 from longshift.messages import ToolMessage
@@ -73,7 +75,7 @@ class AgentRun(EffectRuns, ReadRuns, ModelRuns):
             self._given_seconds = self._given.limits.get("seconds")
         else:
             carried = Carried.model_validate(args[0])
-            self._spec, self._state = carried.spec, carried.state
+            self._spec, self._state = shared_spec(spec_text(carried.spec)), carried.state
 
     @workflow.run
     async def run(self, *args: Any) -> RunResult:
@@ -136,17 +138,17 @@ class AgentRun(EffectRuns, ReadRuns, ModelRuns):
             passed = self._now() - state.started_at
             late = End(Status.TIME_LIMIT, f"{passed:.1f} seconds passed and the run could not be opened")
             return admission.stopped(state) or late
-        self._spec = opened.spec
-        state.limits = self._with_early_limits(opened.spec.agent.limits)
-        state.schemas_bytes = schemas_bytes(opened.spec.agent.tools)
-        state.follow(opened.spec.agent.context)
-        state.notes.extend(opened.spec.notes)
+        spec = self._spec = shared_spec(spec_text(opened.spec))
+        state.limits = self._with_early_limits(spec.agent.limits)
+        state.schemas_bytes = schemas_bytes(spec.agent.tools)
+        state.follow(spec.agent.context)
+        state.notes.extend(spec.notes)
         for recorded in opened.opening:
             state.append_recorded(recorded, Entry())
             if recorded.message.role == "assistant":
                 state.use_ids(call.id for call in recorded.message.calls)
         state.journaled(len(state.entries), 0)  # the activity has put them there
-        workflow.upsert_memo(details.memo(self._view(), opened.spec))
+        workflow.upsert_memo(details.memo(self._view(), spec))
         return None
 
     async def _opened_or_given_up(self, handle: workflow.ActivityHandle[Any]) -> None:

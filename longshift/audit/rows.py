@@ -15,6 +15,7 @@ from longshift.audit.tools import tool_rows
 from longshift.chain import GENESIS, Head, extend
 from longshift.contracts import CallModel, CloseRun, Decision, Entry, OpenRun, RunSpec
 from longshift.funds import NEVER_SENT
+from longshift.memory import SEEN
 from longshift.messages import AssistantMessage, Message, text_of
 from longshift.recording import Recorded
 from longshift.turns import ModelFailure, Turn, Usage
@@ -266,7 +267,7 @@ class _Projecting:
         resets = fixed(request.resets or 0)
         seen: dict[str, Column] = {f"id {call_id}": NOTHING for call_id in request.forgotten.ids}
         for key, was in request.forgotten.seen.items():
-            seen[f"call {key}"] = fixed(was.model_dump_json())
+            seen[f"call {key}"] = fixed(SEEN.dump_json(was).decode())
         for key, column in seen.items():
             name = fixed(key)
             columns = {"run_id": fixed(self.run_id), "key": name, "handed_with": fixed(request.number)}
