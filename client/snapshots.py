@@ -23,9 +23,10 @@ from client.errors import NoSuchRun, Refused, Unreadable, rpc_border
 from client.history import converter_of, failure_of, happening, values
 from client.inert import short
 from longshift import attributes, contracts
-from longshift.contracts import RunResult, StateView
+from longshift.contracts import RunResult
 from longshift.questions import Question
 from longshift.status import Status
+from longshift.view import StateView
 
 WAITS_FOR = SearchAttributeKey.for_keyword(attributes.WAITS_FOR)
 ANSWER_SECONDS = 2.0

@@ -4,7 +4,7 @@ A transcript never crosses: it goes by reference, as the head of its chain and t
 """
 
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import to_json
@@ -17,7 +17,6 @@ from longshift.funds import FundName
 from longshift.limits import MAX_PROBLEMS, Limits, LimitsRefused, cents, first_problems
 from longshift.memory import Memory
 from longshift.messages import Message, Payload, ToolCall, Weight, usual
-from longshift.questions import Question
 from longshift.recording import Recorded
 from longshift.status import Status
 from longshift.turns import Turn
@@ -397,38 +396,3 @@ class CheckedAttributes(Payload):
     known: bool = False
     told: bool = True
     """Whether the server said so. Where it did not, the run asks again with its next change."""
-
-
-class StateView(Payload):
-    """Answer of the `state` query."""
-
-    run_id: str
-    status: Literal["RUNNING", "WAITING", "ENDED"]
-    phase: str
-    """What the run is doing, in words."""
-    waiting_for: str | None = None
-    """What would let it go on, in words."""
-    commands: tuple[str, ...] = ()
-    """The commands that let it go on, as one types them into a shell; none where no command does."""
-    question: Question | None = None
-    """What it asks a person, if it does: `approve`, `deny` or `resolve` answers it."""
-    answered: dict[str, str] = Field(default_factory=dict)
-    """The latest calls that a person answered for, by id, and in words what stands."""
-    agent: str | None = None
-    endpoint: str | None = None
-    fund: str | None = None
-    model_calls: int = 0
-    tool_calls: int = 0
-    output_tokens: int = 0
-    exposure: int = 0
-    messages: int = 0
-    context_bytes: int = 0
-    """Of what the next model call would be sent."""
-    started_at: float = 0
-    deadline: float = 0
-    """Seconds since the epoch."""
-    working_seconds: float = 0
-    limits: Limits | None = None
-    stop: str | None = None
-    """Who or why, once a stop was asked for."""
-    result: RunResult | None = None

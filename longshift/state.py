@@ -13,13 +13,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from longshift.agent import ContextPolicy
 from longshift.chain import Head, extend
 from longshift.context import Excerpt, Window
-from longshift.contracts import Decision, Entry, RunSpec, StateView
+from longshift.contracts import Decision, Entry, RunSpec
 from longshift.limits import Limits
 from longshift.memory import KEPT, MAX_HANDED, Memory, Seen, id_key
 from longshift.messages import Message, Payload, Weight, weigh
 from longshift.questions import AnswerKind, PersonsAnswer, Question
 from longshift.recording import Recorded
 from longshift.turns import ModelFailure, Turn
+from longshift.view import StateView
 
 MAX_DURATION = 10 * 365 * 24 * 3600.0
 """Seconds; the longest wait or time-out handed to Temporal, whose timestamps end long before a finite float does."""

@@ -15,10 +15,11 @@ from temporalio.worker import (
 
 from longshift import jsontext, remedies
 from longshift.admission import Hold
-from longshift.contracts import RunResult, RunSpec, StateView
+from longshift.contracts import RunResult, RunSpec
 from longshift.inert import inert
 from longshift.limits import Limits, cents
 from longshift.questions import Question
+from longshift.view import StateView
 
 CELLS = 10
 """Characters of a bar that shows how much of a limit is used."""

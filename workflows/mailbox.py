@@ -15,11 +15,12 @@ from temporalio.exceptions import ApplicationError
 
 from longshift import answering, contracts, inbox, remedies
 from longshift.admission import Hold
-from longshift.contracts import RunResult, RunSpec, StateView
+from longshift.contracts import RunResult, RunSpec
 from longshift.inbox import MessageRefused
 from longshift.limits import Limits
 from longshift.questions import PersonsAnswer
 from longshift.state import RunState
+from longshift.view import StateView
 
 ReadAnswer = Callable[[RunState, tuple[Any, ...], float], PersonsAnswer]
 """Reads a person's answer to the run's question. Raises MessageRefused."""

@@ -20,10 +20,11 @@ from temporalio.testing import WorkflowEnvironment
 from examples.shop.agent import agent as shop
 from longshift import contracts
 from longshift.agent import Agent
-from longshift.contracts import RunInput, StateView
+from longshift.contracts import RunInput
 from longshift.messages import ToolCall
 from longshift.tools import ToolContext, ToolOutcomeUnknown, tool
 from longshift.turns import ModelFailure
+from longshift.view import StateView
 from store.journal import Journal
 from tests.workflows.running import Script, call, echo, shop_open
 from worker.plugin import longshift_plugin

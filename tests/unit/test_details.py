@@ -7,9 +7,10 @@ from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.worker import HandleQueryInput, WorkflowInboundInterceptor, WorkflowInterceptorClassInput
 
 from longshift.agent import AgentSpec
-from longshift.contracts import EndpointFacts, RunResult, RunSpec, StateView
+from longshift.contracts import EndpointFacts, RunResult, RunSpec
 from longshift.limits import Limits
 from longshift.status import Status
+from longshift.view import StateView
 from workflows import details
 
 SPEC = RunSpec(

@@ -23,7 +23,7 @@ from client.snapshots import Snapshot
 from longshift import admission, observations
 from longshift.agent import AgentSpec
 from longshift.audit.checks import audit
-from longshift.contracts import EndpointFacts, RunResult, RunSpec, StateView
+from longshift.contracts import EndpointFacts, RunResult, RunSpec
 from longshift.jsontext import canonical
 from longshift.limits import Limits, cents
 from longshift.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage, text_of
@@ -31,6 +31,7 @@ from longshift.questions import question
 from longshift.state import RunState
 from longshift.status import Status
 from longshift.turns import ModelFailure, Usage
+from longshift.view import StateView
 from store.runs import RunFigures
 from tests.unit.test_audit import OPENED, history, journal
 

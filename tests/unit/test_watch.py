@@ -23,12 +23,13 @@ from client.story import StoryLine
 from client.watch import looks, picture
 from client.watch.picture import ANSWERS, KEYS, Foot
 from client.watch.screen import Screen, one_key
-from longshift.contracts import RunResult, StateView
+from longshift.contracts import RunResult
 from longshift.limits import Limits
 from longshift.messages import ToolCall
 from longshift.questions import question
 from longshift.remedies import commands
 from longshift.status import Status
+from longshift.view import StateView
 from worker.connection import NoServer
 
 RUN_ID = "shop-20300101-090000-1f2e"

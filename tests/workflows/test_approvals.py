@@ -9,9 +9,9 @@ from temporalio.client import WorkflowUpdateFailedError as UpdateFailed
 from temporalio.service import RPCError
 
 from longshift import Agent, ToolOutcomeUnknown, contracts, tool
-from longshift.contracts import StateView
 from longshift.questions import ApprovalRule
 from longshift.status import Status
+from longshift.view import StateView
 from store.journal import Journal
 from tests.workflows.raw_runs import details, ended
 from tests.workflows.running import Script, activities_of, call, decisions, shop_open, working

@@ -18,10 +18,11 @@ from endpoints.config import AnthropicConfig, OpenAIConfig
 from endpoints.openai import OpenAIEndpoint
 from longshift import contracts, jsontext, validate_episode
 from longshift.agent import Agent, ContextPolicy, schemas_bytes
-from longshift.contracts import RunInput, RunResult, StateView
+from longshift.contracts import RunInput, RunResult
 from longshift.limits import Limits
 from longshift.messages import Message, text_of
 from longshift.status import Status
+from longshift.view import StateView
 from store.journal import Journal
 from tests.endpoints.raw_server import RawServer, completion, raw_server, reply
 from tests.workflows.raw_runs import ended, started, until_waiting

@@ -9,9 +9,9 @@ from temporalio.testing import WorkflowEnvironment
 
 from client.shifts import Shifts
 from longshift import contracts, validate_episode
-from longshift.contracts import StateView
 from longshift.messages import ToolCall
 from longshift.status import Status
+from longshift.view import StateView
 from store.journal import Journal
 from tests.workflows.raw_runs import ended, given, started
 from tests.workflows.running import PARROT, Script, call, decisions, shop_open

@@ -15,10 +15,10 @@ from temporalio.service import RPCError
 from temporalio.worker import Worker
 
 from longshift import Agent, contracts, tool, validate_episode
-from longshift.contracts import StateView
 from longshift.limits import Limits
 from longshift.status import Status
 from longshift.turns import ModelFailure
+from longshift.view import StateView
 from store.journal import Journal
 from tests.workflows.raw_runs import details, ended, given, started, until_waiting
 from tests.workflows.running import GIVEN, PARROT, Script, activities_of, call, decisions, shop_open

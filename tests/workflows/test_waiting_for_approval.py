@@ -10,9 +10,10 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from longshift import contracts
-from longshift.contracts import RunInput, StateView
+from longshift.contracts import RunInput
 from longshift.questions import Question
 from longshift.status import Status
+from longshift.view import StateView
 from tests.workflows.raw_runs import Handle, ended, started, until, until_waiting
 from tests.workflows.running import Script, call, decisions, shop_open
 from tests.workflows.suppliers import (
