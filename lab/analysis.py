@@ -12,7 +12,7 @@ Regression, Technometrics 34 (1992), 1 to 14; its interval is the profile likeli
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -167,7 +167,8 @@ class Findings:
                 f"No step stands out: of {errors} runs that went wrong most, {worst.errors.k}, did so first at the "
                 f"{worst.name}, {worst.errors} of those that came so far."
             )
-        told.append(f"A look-up after a right one is right with {self.p}; after a wrong one with {self.r}.")
+        after = f"after a wrong one with {self.r}" if self.r.n else "none came after a wrong one"
+        told.append(f"A look-up after a right one is right with {self.p}; {after}.")
         return told + ([self.retries.sentence] if self.retries else [])
 
     def document(self) -> dict[str, object]:
@@ -289,8 +290,12 @@ def _steps(grades: Sequence[Grade]) -> list[Step]:
         reached.update(names[:wrong])
         if wrong is not None:
             errors[names[wrong - 1]] += 1
-    ordered = sorted(reached, key=lambda name: (name == TOTAL, len(name), name))
-    return [Step(name, Rate(errors[name], reached[name])) for name in ordered]
+    return [Step(name, Rate(errors[name], reached[name])) for name in in_order(reached)]
+
+
+def in_order(names: Collection[str]) -> list[str]:
+    """Names of steps: the look-ups by their places, then the total."""
+    return sorted(names, key=lambda name: (name == TOTAL, len(name), name))
 
 
 def _culprit(steps: Sequence[Step]) -> Step | None:

@@ -24,6 +24,9 @@ WORDS = {
 }
 """What each picture shows, for who does not see it."""
 
+STYLE = "img { max-width: 100%; height: auto; }\n.wide { margin-bottom: 1rem; }\n"
+"""Beside that of reports: pictures as narrow as the window, tables that stand apart."""
+
 
 def page(
     plan: Plan,
@@ -50,7 +53,7 @@ def page(
         finalize=_inert,
     )
     environment.filters["figure"] = figure
-    style = environment.get_template("style.css").render()
+    style = environment.get_template("style.css").render() + STYLE
     return environment.get_template("reliability.html.j2").render(
         plan=plan,
         findings=findings,

@@ -5,7 +5,7 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lab.analysis import Findings, Rate
+from lab.analysis import Findings, Rate, in_order
 from lab.formulas import missing
 
 Formats = Mapping[str, bytes]
@@ -18,6 +18,8 @@ DOTS = 150
 COLOURS = ("#0b4f9c", "#a34700", "#4a7a1c")
 """Of the conditions; each also has a mark of its own, for who does not see them apart."""
 MARKS = ("o", "s", "^")
+APART = 0.12
+"""Look-ups between the marks of conditions at one length, which would hide each other where all of them fail."""
 STYLE = {"svg.hashsalt": "longshift", "svg.fonttype": "none", "font.family": "sans-serif"}
 """The same figures make the same file."""
 
@@ -80,7 +82,8 @@ def _success(figure: Any, findings: Sequence[Findings]) -> None:
         lengths = list(one.lengths)
         heights, reach = _bars(list(one.lengths.values()))
         look = {"color": COLOURS[place], "marker": MARKS[place]}
-        axes.errorbar(lengths, heights, yerr=reach, linestyle="none", capsize=3, label=one.condition, **look)
+        beside = [length + APART * (place - (len(findings) - 1) / 2) for length in lengths]
+        axes.errorbar(beside, heights, yerr=reach, linestyle="none", capsize=3, label=one.condition, **look)
         if one.fit is not None:
             along = [lengths[0] + (lengths[-1] - lengths[0]) * step / 100 for step in range(101)]
             decay = one.fit.decay
@@ -95,11 +98,13 @@ def _errors(figure: Any, findings: Sequence[Findings]) -> None:
     """Of the runs that came as far as a step, those that went wrong there first."""
     figure.set_size_inches(SIZE[0], 1.2 + 1.7 * len(findings))
     rows = figure.subplots(len(findings), 1, sharex=True, squeeze=False)
-    names = max(([step.name for step in one.steps] for one in findings), key=len)
+    # Runs of one condition may all end before a step that another's come to: each bar stands at its own step.
+    names = in_order({step.name for one in findings for step in one.steps})
     for place, one in enumerate(findings):
         axes = rows[place][0]
         heights, reach = _bars([step.errors for step in one.steps])
-        axes.bar(range(len(heights)), heights, yerr=reach, color=COLOURS[place], capsize=3, width=0.6)
+        places = [names.index(step.name) for step in one.steps]
+        axes.bar(places, heights, yerr=reach, color=COLOURS[place], capsize=3, width=0.6)
         axes.set(ylim=(0, 1), ylabel="wrong", title=one.condition)
     rows[-1][0].set_xticks(range(len(names)), [name.removeprefix("look-up ") for name in names])
     rows[-1][0].set_xlabel("look-up, by its place, and total")

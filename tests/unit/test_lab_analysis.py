@@ -1,11 +1,14 @@
 """What an experiment says of grades whose error rates are planted."""
 
 import random
+import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from lab.analysis import Findings, Key, analyse
+from lab.pictures import COLOURS, draw
 from lab.plan import Plan
 from lab.stock import Grade
 
@@ -147,3 +150,33 @@ def test_where_nothing_succeeds_nothing_is_said_of_decay_or_of_a_hard_fraction()
     assert found.sentences[0] == "Too few lengths had any success: nothing can be said of the decay."
     assert found.retries is not None
     assert tuple(found.retries.hard_interval) == (0, 1)
+
+
+def test_where_no_look_up_came_after_a_wrong_one_that_is_said() -> None:
+    found = analysed(lambda _, length, __: grade([True] * (length - 1) + [False], False))
+
+    assert found.r.n == 0
+    assert found.sentences[-2].endswith("; none came after a wrong one.")
+
+
+def test_conditions_that_fail_alike_do_not_hide_each_other_in_the_picture() -> None:
+    found = analysed(independent(0), ONCE)
+    picture = draw([found, replace(found, condition="add-tool")])["success"]["svg"].decode()
+
+    one, other = (
+        set(re.findall(rf'x="([0-9.]+)" y="([0-9.]+)" style="fill: {colour}', picture)) for colour in COLOURS[:2]
+    )
+    assert len(one) >= len(PLAN.lengths) <= len(other)
+    assert not one & other
+
+
+def test_each_bar_stands_at_its_own_step_where_a_condition_never_came_to_some() -> None:
+    plan = ONCE.model_copy(update={"lengths": (1, 4)})
+    all_steps = analysed(lambda _, length, __: grade([True] * length, False), plan)
+    two = analysed(lambda _, length, __: grade([True] + [False] * (length - 1), False), plan)
+    assert [step.name for step in two.steps] == ["look-up 1", "look-up 2", "total"]
+    picture = draw([all_steps, replace(two, condition="add-tool")])["errors"]["svg"].decode()
+
+    one, other = (re.findall(rf'd="M ([0-9.]+)[^"]*"[^>]*style="fill: {colour}', picture) for colour in COLOURS[:2])
+    assert (len(one), len(other)) == (5, 3)
+    assert other == [one[0], one[1], one[4]]
