@@ -51,7 +51,7 @@ def audit_command(
       longshift audit --bundle shift.json --digest 5f2b9c01
     """
     if (run_id is None) == (bundle is None):
-        raise BadInput(["RUN: give a shift's id, or a bundle with --bundle FILE"])
+        raise BadInput(["RUN: give a shift's id, or a bundle with --bundle FILE; not both"])
     if bundle is not None:
         if export is not None:
             raise BadInput(["--export: a bundle is written of a shift's own records; give RUN instead of --bundle"])

@@ -43,7 +43,7 @@ def eval_command(config: Path | None, run_ids: tuple[str, ...], cases: tuple[Pat
       longshift eval --cases tests/cases/opening-shift.json --json
     """
     if bool(run_ids) == bool(cases):
-        raise BadInput(["RUN: give the ids of shifts that have ended, or cases with --cases FILE_OR_FOLDER"])
+        raise BadInput(["RUN: give the ids of shifts that have ended, or cases with --cases FILE_OR_FOLDER; not both"])
     if cases:
         logging.getLogger("temporalio.activity").setLevel(logging.ERROR)  # a case may be about a step that fails
         found = asyncio.run(evaluate_cases(cases, load_agents(load_settings(config))))

@@ -71,7 +71,7 @@ def watch_command(config: Path | None, run_id: str | None, all_runs: bool, as_js
     """
     named = run_id is not None and bool(run_id.strip())
     if named == all_runs:
-        raise BadInput(["RUN: give a shift's id, or --all and none; see which there are with: longshift list"])
+        raise BadInput(["RUN: give a shift's id, or --all; not both. See which there are with: longshift list"])
     with Session(config) as session:
         if run_id is None or all_runs:
             session.do(watching.watch_all(session.shifts, as_json))
