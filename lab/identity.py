@@ -37,7 +37,7 @@ async def identify(folder: Path, endpoint: Endpoint, config: EndpointConfig) -> 
         answer["listing"] = {"status": listing.status, "models": models}
     answers = [*earlier(folder), answer]
     (folder / FILE).write_text(jsontext.canonical(answers) + "\n", encoding="utf-8")
-    return answers
+    return earlier(folder)  # as a receipt that is written anew has them, to the byte
 
 
 def earlier(folder: Path) -> list[JsonValue]:
