@@ -97,7 +97,8 @@ def _understood(reply: JsonValue) -> RawTurn:
         raise TurnRefused("the reply's choice holds no assistant message")
     if message.get("refusal"):
         raise TurnRefused("the model refused to answer (refusal)")
-    if message.get("function_call"):
+    # Accepted: the legacy field beside the calls that it repeats, as llama-cpp-python sends it.
+    if message.get("function_call") and not message.get("tool_calls"):
         raise TurnRefused(_INCOMPLETE["function_call"])
     # Accepted: "stop" beside calls. Calls decide; a reason that says cut, filtered or anything else unknown does not.
     reason = choice.get("finish_reason")

@@ -275,7 +275,9 @@ def test_a_refusal_is_refused_and_an_empty_one_is_none() -> None:
     assert parse(completion(refusal="")).message.content == "Done."
 
 
-def test_a_legacy_function_call_is_refused() -> None:
+def test_a_legacy_function_call_is_refused_unless_it_repeats_a_call() -> None:
+    reply = completion(tool_calls=[call()], function_call={"name": "product", "arguments": "{}"})
+    assert parse(reply).message.calls == (ToolCall(id="c-1", name="product"),)
     assert "function_call" in refused(completion(function_call={"name": "f", "arguments": "{}"})).message
     assert parse(completion(function_call=None)).message.content == "Done."
 
