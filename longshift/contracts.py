@@ -195,7 +195,7 @@ def spec_text(spec: RunSpec) -> str:
     return jsontext.canonical(spec.model_dump(mode="json"))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def shared_spec(text: str) -> RunSpec:
     """The specification that such a text is. All runs of a worker that work with the same hold one, not one each."""
     return RunSpec.model_validate_json(text)
