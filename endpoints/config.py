@@ -14,9 +14,6 @@ from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
     Field,
     JsonValue,
     field_validator,
@@ -24,21 +21,14 @@ from pydantic import (
 )
 
 from longshift import jsontext
+from longshift.configured import Configured, FromZero, Seconds, Whole
 from longshift.turns import Usage
 
 MAX_BODY_BYTES = 256 * 1024
 """Bytes of a decoded reply accepted unless configured; a full turn of 4096 tokens is under 32 KiB."""
 
 
-def _no_boolean(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("must be a number, not true or false")
-    return value
-
-
-Seconds = Annotated[float, BeforeValidator(_no_boolean), Field(gt=0, allow_inf_nan=False)]
-CentsPerMillion = Annotated[float, BeforeValidator(_no_boolean), Field(ge=0, allow_inf_nan=False)]
-BodyBytes = Annotated[int, BeforeValidator(_no_boolean), Field(gt=0)]
+BodyBytes = Annotated[Whole, Field(gt=0)]
 
 
 def _strict_json(value: JsonValue) -> JsonValue:
@@ -49,21 +39,12 @@ AuthoredJson = Annotated[JsonValue, AfterValidator(_strict_json)]
 Milliseconds = Annotated[int, Field(strict=True, ge=0)]
 
 
-class Configured(BaseModel):
-    """Base of what an operator or a test author writes: frozen, unknown fields are refused, input is never shown.
-
-    Pydantic takes `hide_input_in_errors` from the outermost model only: settings that hold endpoints set it too.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
-
-
 class Price(Configured):
     """What the operator pays for tokens."""
 
-    input_cents_per_million: CentsPerMillion
+    input_cents_per_million: FromZero
     """US cents for a million input tokens, cached ones included."""
-    output_cents_per_million: CentsPerMillion
+    output_cents_per_million: FromZero
     """US cents for a million output tokens."""
 
 
@@ -132,9 +113,9 @@ class OpenAIConfig(ServerConfig):
     """The request's field for the output allowance; OpenAI's reasoning models refuse the older `max_tokens`."""
     reasoning_effort: str | None = None
     """Sent as it is where set; "none" keeps a thinking model on Ollama from spending the allowance on thought."""
-    temperature: Annotated[float, BeforeValidator(_no_boolean), Field(ge=0, allow_inf_nan=False)] | None = None
+    temperature: FromZero | None = None
     """Sampling temperature; none: the server's default."""
-    seed: Annotated[int, BeforeValidator(_no_boolean)] | None = None
+    seed: Whole | None = None
     """Sampling seed, for experiments that are to be repeated; none: the server's default."""
 
 
@@ -176,7 +157,7 @@ class ReplayError(Configured):
 
     status: Annotated[int, Field(strict=True, ge=400, le=599)]
     """HTTP status, 400 to 599."""
-    retry_after: Annotated[float, BeforeValidator(_no_boolean), Field(ge=0, allow_inf_nan=False)] | None = None
+    retry_after: FromZero | None = None
     """Seconds the endpoint asks to wait."""
 
 
@@ -210,7 +191,7 @@ class ReplayConfig(Configured):
     """Seconds after which a turn that is held back counts as timed out; none: never."""
     price: Price | None = None
     """What its tokens count as costing, to rehearse a budget or a fund; without it a call costs the run's estimate."""
-    delay_seconds: Annotated[float, BeforeValidator(_no_boolean), Field(ge=0, allow_inf_nan=False)] = 0
+    delay_seconds: FromZero = 0
     """Seconds each turn is held back beside its own delay, as a model takes its time."""
 
     @model_validator(mode="after")

@@ -16,8 +16,6 @@ from typing import Annotated, Any, Literal, Self
 from platformdirs import user_state_path
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Discriminator,
     Field,
     PrivateAttr,
@@ -32,6 +30,7 @@ from pydantic import (
 from endpoints.config import EndpointConfig
 from longshift import jsontext
 from longshift.agent import ContextPolicy, MalformedCalls, UnknownOutcome, UnknownTool
+from longshift.configured import Configured, UpToADay, Whole
 from longshift.funds import FundName
 from longshift.limits import Limits
 from toolsets.mcp.config import McpServerConfig, ServerName
@@ -59,8 +58,7 @@ BUILT_IN: Mapping[str, Mapping[str, Mapping[str, str]]] = {
 }
 """What is known without any file, and stays known beside one; a section of the same name replaces it whole."""
 
-Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
-Places = Annotated[int, Field(gt=0, le=10_000)]
+Places = Annotated[Whole, Field(gt=0, le=10_000)]
 Words = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"\S")]
 Reference = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")]
 """`module:attribute`."""
@@ -69,13 +67,7 @@ JournalUrl = Annotated[Words, StringConstraints(pattern=r"^(sqlite|postgres(ql)?
 EndpointName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 
 
-class Section(BaseModel):
-    """Base of what an operator writes: unknown keys are refused, and no value stands in an error but a limit's."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-
-class TemporalSettings(Section):
+class TemporalSettings(Configured):
     """Which of Temporal's own connection profiles is used; address, namespace, TLS and keys stand there."""
 
     profile: Words | None = None
@@ -88,19 +80,19 @@ def _user_journal() -> str:
     return f"sqlite:///{user_state_path('longshift') / 'journal.db'}"
 
 
-class JournalSettings(Section):
+class JournalSettings(Configured):
     """Where runs are recorded."""
 
     url: JournalUrl = Field(default_factory=_user_journal)
     """`sqlite:///path` or `postgresql://user:password@host/name`; none: a file in the user's state folder."""
 
 
-class WorkerSettings(Section):
+class WorkerSettings(Configured):
     """One worker process."""
 
-    grace_seconds: Seconds = 30
+    grace_seconds: UpToADay = 30
     """Seconds that steps in flight get to finish once the worker is told to end."""
-    heartbeat_seconds: Seconds = 10
+    heartbeat_seconds: UpToADay = 10
     """Seconds without a sign of life after which a worker counts as dead and its step is dealt with."""
     max_concurrent_activities: Places = 100
     """Model calls and tools at once."""
@@ -122,7 +114,7 @@ def _listening(address: str) -> str:
     return address
 
 
-class TelemetrySettings(Section):
+class TelemetrySettings(Configured):
     """What a worker tells of its work, beside its journal; off unless it is turned on here."""
 
     prometheus: Annotated[str, AfterValidator(_listening)] | None = None
@@ -141,7 +133,7 @@ class TelemetrySettings(Section):
         return self
 
 
-class PythonAgent(Section):
+class PythonAgent(Configured):
     """An agent that is declared in Python. The section's name is its name."""
 
     use: Reference
@@ -154,7 +146,7 @@ class PythonAgent(Section):
     """Name of a fund, instead of the agent's own."""
 
 
-class DeclaredAgent(Section):
+class DeclaredAgent(Configured):
     """An agent that is declared here. The section's name is its name."""
 
     system: str
@@ -199,7 +191,7 @@ AgentSettings = Annotated[
 ]
 
 
-class Settings(Section):
+class Settings(Configured):
     """The whole configuration."""
 
     task_queue: Words = "longshift"

@@ -139,6 +139,7 @@ OPENAI = '[endpoints.local]\nkind = "openai"\nurl = "http://127.0.0.1:1/v1"\nmod
         ("task_queue = 5", 'longshift.toml: task_queue: must be text; put it in double quotes: "..."'),
         ('task_queue = " "', "longshift.toml: task_queue: is blank; give a value or remove the key"),
         ("[worker]\ngrace_seconds = 0", "longshift.toml: worker.grace_seconds: must be greater than 0"),
+        ("[worker]\nmax_cached_workflows = true", "worker.max_cached_workflows: must be a number, not true or false"),
         (
             "[worker]\ngrace = 1",
             "worker.grace: is no key here; did you mean grace_seconds? The keys are grace_seconds, ",

@@ -8,9 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     StrictBool,
     StrictStr,
@@ -18,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from longshift.configured import Configured, UpToADay, Whole
 from longshift.questions import ApprovalRule
 from longshift.tools import MIN_BYTES, Kind
 
@@ -28,12 +27,6 @@ HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 EVERY = "*"
 """In `allow`: every tool of the server."""
 RULE_EXAMPLE = '{ argument = "total_cents", above = 5000 }'
-
-
-def _number(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("must be a number, not true or false")
-    return value
 
 
 def _texts(value: object) -> object:
@@ -87,15 +80,8 @@ def _server_name(name: str) -> str:
     return name
 
 
-Seconds = Annotated[float, BeforeValidator(_number), Field(gt=0, le=86_400, allow_inf_nan=False)]
 Texts = Annotated[tuple[StrictStr, ...], BeforeValidator(_texts)]
 ServerName = Annotated[str, AfterValidator(_server_name)]
-
-
-class Configured(BaseModel):
-    """Base of what an operator writes here: frozen, unknown keys are refused, input is never shown."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class McpTool(Configured):
@@ -107,7 +93,7 @@ class McpTool(Configured):
     """The server does an effect once for an operation id, however often it is asked; none: as the server marks it."""
     needs_approval: Annotated[bool | ApprovalRule, BeforeValidator(_approval)] = False
     """Whether a person must approve the effect: always, never, or by its arguments."""
-    timeout_seconds: Seconds | None = None
+    timeout_seconds: UpToADay | None = None
     """Seconds one call may take; none: the server's."""
 
     @model_validator(mode="after")
@@ -137,9 +123,9 @@ class McpServerConfig(Configured):
     """Headers of every request, each with the NAME of the environment variable that holds its value."""
     allow: Annotated[Texts, AfterValidator(_allowed)]
     """Names of the tools that agents get, as the server calls them; `["*"]`: all of them."""
-    timeout_seconds: Seconds = 30
+    timeout_seconds: UpToADay = 30
     """Seconds that one call may take, and that reaching the server may take before a run begins."""
-    max_bytes: Annotated[int, BeforeValidator(_number), Field(ge=MIN_BYTES)] = 16_384
+    max_bytes: Annotated[Whole, Field(ge=MIN_BYTES)] = 16_384
     """Bytes of an observation's value or message; a larger one is cut."""
     tools: dict[str, McpTool] = Field(default_factory=dict)
     """What differs from what the server says, by the tool's name."""
