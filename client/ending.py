@@ -14,10 +14,11 @@ from client.following import end_of
 from client.happenings import Happening
 from client.history import converter_of, happening
 from client.inert import short
-from longshift import contracts
+from longshift import contracts, turns
 from longshift.contracts import CloseRun, RunResult
 from longshift.messages import weigh
 from longshift.status import Status
+from longshift.turns import Usage
 from store.errors import JournalError
 
 if TYPE_CHECKING:
@@ -102,10 +103,10 @@ async def open_journal(url: str, *, make: bool = False) -> AsyncIterator["Journa
 
 
 def charged(call: "ModelCallRow") -> int:
-    """Output tokens that a model call is charged with, as its limit counts them: what was reported; for a turn without
-    a report all that it was allowed, and for a failure no more than that."""
+    """Output tokens that a model call is charged with, as its limit counts them; for a failure what was reported, and
+    no more than it was allowed."""
     if call.state == "answered":
-        return call.allowed if call.output_tokens is None else call.output_tokens
+        return turns.charged(Usage(output_tokens=call.output_tokens), call.allowed)
     return min(call.output_tokens or 0, call.allowed)
 
 

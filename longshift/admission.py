@@ -68,6 +68,12 @@ def stopped(state: RunState) -> End | None:
     return End(Status.STOP_REQUESTED, f"{how}{': ' + state.stop.reason if state.stop.reason else ''}")
 
 
+def not_opened(state: RunState, now: float) -> End:
+    """The end of a run that could not be opened in time, or while it was asked to stop."""
+    late = End(Status.TIME_LIMIT, f"{now - state.started_at:.1f} seconds passed and the run could not be opened")
+    return stopped(state) or late
+
+
 def out_of_time(state: RunState, now: float) -> End | None:
     """The end by the deadline, or by the working time."""
     if now >= state.deadline:

@@ -17,7 +17,7 @@ from longshift.messages import ToolCall
 from longshift.repeats import count
 from longshift.state import Answer, RunState
 from longshift.status import Status
-from longshift.turns import MALFORMED_TURNS, ModelFailure, Turn
+from longshift.turns import MALFORMED_TURNS, ModelFailure, Turn, charged, makes_sense
 
 BACKOFF_SECONDS = 1.0
 """The first wait before a further attempt; it doubles each time."""
@@ -49,10 +49,10 @@ def receive(state: RunState, turn: Turn, allowed: int, now: float) -> End | None
     if late:
         return End(late.status, f"{late.detail}; the reply came too late and is not used")
     reported = turn.usage.output_tokens
-    if turn.usage.invalid is not None or (reported is not None and not 0 <= reported <= allowed):
+    if not makes_sense(turn.usage, allowed):
         shown = turn.usage.invalid if turn.usage.invalid is not None else reported
         return End(Status.INVALID_USAGE, f"the endpoint reports {shown} output tokens where 0 to {allowed} are allowed")
-    state.output_tokens += allowed if reported is None else reported
+    state.output_tokens += charged(turn.usage, allowed)
     if reported is None:
         state.note("the endpoint reported no output tokens for a call: its whole allowance was charged")
     elif reported == 0 and (turn.message.content.strip() or turn.message.calls):
@@ -130,6 +130,16 @@ def judge(state: RunState, agent: AgentSpec, turn: Turn, number: int) -> Answer 
     state.use_ids(call.id for call in calls)
     state.append_recorded(turn.reply, Entry(turn=number))
     return Batch(tuple(plan(agent, calls, said, state.refused)))
+
+
+def no_such_tool(call: ToolCall) -> End:
+    """The end by a call of a tool that the agent does not have, where that is fatal."""
+    return End(Status.TOOL_FATAL, f"{call.name[:80]} is not a tool of this agent")
+
+
+def tool_fatal(call: ToolCall) -> End:
+    """The end by a tool."""
+    return End(Status.TOOL_FATAL, f"{call.name} says that nothing the model does can help")
 
 
 def after_failure(state: RunState, failure: ModelFailure, now: float) -> Retry | End:

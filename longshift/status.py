@@ -41,6 +41,8 @@ class Status(StrEnum):
     The loop never decides this one; the client reports it, with the figures that were recorded last."""
 
 
+CLOSED_WELL = frozenset({Status.COMPLETED, Status.STOP_REQUESTED})
+"""With these the workflow completes; with every other it fails, so that a list of runs tells the truth."""
 WAITABLE = frozenset(
     {
         Status.MODEL_CALL_LIMIT,

@@ -23,6 +23,19 @@ class Usage(Payload):
     """Set where the reported output tokens are no integer of 0 or more: what was reported, cut to 40 characters."""
 
 
+def makes_sense(usage: Usage, allowed: int) -> bool:
+    """Whether a turn's report of its output tokens can be: none at all, or 0 to what it was allowed."""
+    return usage.invalid is None and (usage.output_tokens is None or 0 <= usage.output_tokens <= allowed)
+
+
+def charged(usage: Usage, allowed: int) -> int:
+    """Output tokens that a turn is charged with: those reported, or its whole allowance where none are. A report that
+    makes no sense ends the run, and is charged nothing."""
+    if not makes_sense(usage, allowed):
+        return 0
+    return allowed if usage.output_tokens is None else usage.output_tokens
+
+
 class Turn(Payload):
     """One complete, valid reply."""
 

@@ -37,11 +37,11 @@ HELD = "held"
 
 _REPORTED, _ALLOWED = MODEL_CALLS.c.output_tokens, MODEL_CALLS.c.allowed
 _CHARGED = case(
-    (MODEL_CALLS.c.state == "answered", func.coalesce(_REPORTED, _ALLOWED)),
+    (MODEL_CALLS.c.state == "answered", case((_REPORTED > _ALLOWED, 0), else_=func.coalesce(_REPORTED, _ALLOWED))),
     (_REPORTED > _ALLOWED, _ALLOWED),
     else_=func.coalesce(_REPORTED, 0),
 )
-"""Tokens that a model call is charged with, as longshift.judgement and longshift.state do."""
+"""Tokens that a model call is charged with, as longshift.turns and longshift.state do."""
 
 
 @dataclass(frozen=True)

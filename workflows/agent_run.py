@@ -30,7 +30,7 @@ from longshift.contracts import (
 from longshift.judgement import Batch
 from longshift.messages import ToolMessage
 from longshift.state import Answer, Carried, RunState, Stop
-from longshift.status import Status
+from longshift.status import CLOSED_WELL, Status
 from longshift.turns import ModelFailure
 from workflows import calls, details, summaries
 from workflows.attributes import carried_over
@@ -47,8 +47,6 @@ OPENING_SECONDS = 10.0
 """Seconds that a graceful stop gives to the opening of a run."""
 OPENING_STOPS = "opening-stops"
 """Runs from before this patch are opened before they heed a graceful stop."""
-CLOSED_WELL = (Status.COMPLETED, Status.STOP_REQUESTED)
-"""Statuses with which the workflow completes; with every other it fails, so that a list of runs tells the truth."""
 
 
 @workflow.defn(name=contracts.WORKFLOW)
@@ -135,9 +133,7 @@ class AgentRun(EffectRuns, ReadRuns, ModelRuns):
                 raise ApplicationError(cause.message, type=contracts.INPUT_REFUSED, non_retryable=True) from cause
             if kind == contracts.TOO_LATE and "seconds" in self._early_limits and not self._past_deadline():
                 continue  # the deadline was moved meanwhile, which the activity cannot know
-            passed = self._now() - state.started_at
-            late = End(Status.TIME_LIMIT, f"{passed:.1f} seconds passed and the run could not be opened")
-            return admission.stopped(state) or late
+            return admission.not_opened(state, self._now())
         spec = self._spec = shared_spec(spec_text(opened.spec))
         state.limits = self._with_early_limits(spec.agent.limits)
         state.schemas_bytes = schemas_bytes(spec.agent.tools)
@@ -240,10 +236,10 @@ class AgentRun(EffectRuns, ReadRuns, ModelRuns):
         self._since.append(summaries.outcome(item.call.name, message.content))
         if isinstance(outcome, ToolMessage):
             state.append_message(outcome)
-            return End(Status.TOOL_FATAL, f"{item.call.name[:80]} is not a tool of this agent") if item.fatal else None
+            return judgement.no_such_tool(item.call) if item.fatal else None
         state.append_recorded(outcome.observation, Entry(call=(number, item.position)))
         if outcome.fatal:
-            return End(Status.TOOL_FATAL, f"{item.call.name} says that nothing the model does can help")
+            return judgement.tool_fatal(item.call)
         return None
 
     async def _run_portion(self, spec: RunSpec, portion: Sequence[Planned], number: int) -> End | None:

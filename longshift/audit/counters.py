@@ -14,7 +14,7 @@ from longshift.contracts import CallModel, CloseRun, Entry, RunResult
 from longshift.messages import ToolMessage
 from longshift.state import RunState
 from longshift.status import Status
-from longshift.turns import ModelFailure, Turn
+from longshift.turns import ModelFailure, Turn, charged
 
 CUT_SHORT = (Status.TIME_LIMIT, Status.STOP_REQUESTED, Status.INVALID_USAGE)
 """Ends that may leave the last model call's reply uncounted."""
@@ -152,10 +152,7 @@ def _withdrawn(found: Counters, estimate: int, cut_short: bool) -> Counters:
 
 def _of_turn(turn: Turn, allowed: int) -> tuple[int | None, int]:
     """Cost and output tokens that a turn is charged."""
-    reported = turn.usage.output_tokens
-    if turn.usage.invalid is not None or (reported is not None and not 0 <= reported <= allowed):
-        return turn.cost, 0  # the run ends with INVALID_USAGE
-    return turn.cost, allowed if reported is None else reported
+    return turn.cost, charged(turn.usage, allowed)
 
 
 def _of_failure(failure: ModelFailure, allowed: int) -> tuple[int | None, int]:

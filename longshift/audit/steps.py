@@ -6,11 +6,8 @@ from longshift.audit.history import History, Part, Place, Step
 from longshift.contracts import CallModel, CloseRun, OpenedRun, OpenRun, RunInput, RunResult, RunTool, SettledEffect
 from longshift.limits import LimitsRefused
 from longshift.messages import ToolCall, ToolMessage, arguments_digest
-from longshift.status import Status
+from longshift.status import CLOSED_WELL, Status
 from longshift.turns import Turn
-
-CLOSED_WELL = (Status.COMPLETED, Status.STOP_REQUESTED)
-"""Statuses with which the workflow completes."""
 
 
 def first_problem(run_id: str, history: History) -> str | None:

@@ -122,15 +122,16 @@ def test_what_the_pictures_end_with_is_what_the_run_counted(name: str) -> None:
 
 
 def test_a_call_is_charged_as_the_loop_charges_it() -> None:
-    rows = made(3, "fine")
+    rows = made(4, "fine")
     rows["model_calls"][0]["output_tokens"] = None  # not reported: all that it was allowed
+    rows["model_calls"][3]["output_tokens"] = 9999  # no turn can have so many: it ended the run, and counts nothing
     failure = ModelFailure(kind="invalid_turn", message="cut", transient=False, usage=Usage(output_tokens=9999))
     failed = {"state": "failed", "failure": failure.model_dump_json(), "output_tokens": 9999}
     rows["model_calls"][1] |= {**failed, "body": None}
     rows["model_calls"][2] |= {"state": "sent", "body": None, "ended_at": None, "output_tokens": None}
     found = records_of(rows)
     assert found is not None
-    assert [charged(call.row) for call in found.model_calls] == [100, 100, 0]
+    assert [charged(call.row) for call in found.model_calls] == [100, 100, 0, 0]
     assert "Failed (invalid_turn): cut" in run_page(Sources("made", 2e9, found, [], None, ""))
 
 
