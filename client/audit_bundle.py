@@ -22,8 +22,7 @@ from longshift.audit.checks import Check
 
 FORMAT = 1
 """Of the file. A later one is refused by an earlier version of Longshift."""
-MAX_DIGEST = 64
-MIN_DIGEST = 8
+MIN_DIGEST, MAX_DIGEST = 8, 64
 """Hex digits of a digest that is given to compare with."""
 Cell = str | int | float | bool | None
 """What a column of a row can hold."""

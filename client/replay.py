@@ -18,7 +18,6 @@ from temporalio.client import (
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
-from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.service import RPCError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor, Worker
 
@@ -26,6 +25,7 @@ from activities.run_activities import Activities
 from client.cases import Case, Sending, mismatches, read_cases
 from client.errors import ClientError
 from client.inert import inert
+from client.local import connect_to
 from client.shifts import Shifts
 from endpoints.base import Endpoint
 from endpoints.config import EndpointConfig, ReplayConfig
@@ -40,7 +40,6 @@ from store.journal import Journal
 from worker.agents import load_agents
 from worker.connection import NoServer
 from worker.dev_server import DevServer
-from worker.plugin import longshift_plugin
 from worker.settings import Settings
 from workflows.agent_run import AgentRun
 
@@ -247,9 +246,7 @@ async def open_stage(plays: Mapping[str, Play], agents: Mapping[str, Agent]) -> 
     with tempfile.TemporaryDirectory(prefix="longshift-cases-") as folder:
         url = f"sqlite:///{folder}/journal.db"
         async with DevServer(Path(folder), ui=False) as server:
-            # Without a log: Temporal's core writes it to stdout, which is for the results.
-            runtime = Runtime(telemetry=TelemetryConfig(logging=None))
-            client = await Client.connect(server.address, plugins=[longshift_plugin()], runtime=runtime)
+            client = await connect_to(server)
             journal = await Journal.open(url)
             configs: dict[str, EndpointConfig] = {run_id: play.config for run_id, play in plays.items()}
             endpoints = {run_id: play.endpoint() for run_id, play in plays.items()}

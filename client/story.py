@@ -165,7 +165,7 @@ class Story:
 
     def _activity_scheduled(self, happening: Happening) -> Lines:
         self._scheduled[happening.number] = happening
-        again = "-again-" in happening.id
+        again = contracts.AGAIN in happening.id
         if happening.name == contracts.CLOSE_RUN and (closing := _read(CloseRun, happening.values)):
             yield from _undispatched(closing.entries)
         if happening.name == contracts.CALL_MODEL:
@@ -225,7 +225,7 @@ class Story:
         why = f"failed: {short(reported.message if reported else failure.message)}"
         if failure.type == "HEARTBEAT":
             why = "its worker gives no sign of life any more"
-        elif failure.type == "WorkerShutdown":
+        elif failure.type == contracts.WORKER_SHUTDOWN:
             why = "its worker was shut down"
         elif failure.type == contracts.OUTCOME_UNKNOWN:
             why = f"may or may not have happened: {short(failure.message)}"

@@ -67,6 +67,10 @@ NO_SUCH_TOOL = (TOOL_MISSING, "NotFoundError")
 the activity at all."""
 TELLABLE = (TOOL_TRANSIENT, TOOL_MISSING, TOOL_BROKE)
 """Failure types whose message the model may read; others name what is the operator's, such as the journal."""
+WORKER_SHUTDOWN = "WorkerShutdown"
+"""Failure type, Temporal's own, of an activity that its worker's end cut off."""
+AGAIN = "-again-"
+"""Stands in the id of an activity that hands out what was handed out before."""
 OUTCOME_UNKNOWN = "OutcomeUnknown"
 """Failure type of an effect whose dispatch cannot say what came of it: it refused to run since it may have run before,
 its time ran out, or its tool says so."""

@@ -1,7 +1,7 @@
 """The state of a run: everything the loop decides by, and everything that continue-as-new carries.
 
-The functions of admission, turns and batches read it; the methods here are the only places that write counters.
-Nothing here un-does a counter.
+The functions of admission, judgement and context read it. Nothing un-does a counter but the withdrawal of a model call
+that its fund did not pay for.
 """
 
 from collections.abc import Iterable, Sequence

@@ -126,11 +126,10 @@ def start_call_model(
         seconds: the longest it may work, beside the endpoint's own time-out.
         dispatch: 0, or how often this very call was handed out before because a worker was lost.
     """
-    again = f"-again-{dispatch}" if dispatch else ""
     return workflow.start_activity(
         call_model,
         request,
-        activity_id=f"model-{request.number}{again}",
+        activity_id=f"model-{request.number}{_again(dispatch)}",
         start_to_close_timeout=_duration(min(spec.endpoint.timeout_seconds + MODEL_MARGIN, seconds)),
         schedule_to_close_timeout=_duration(MAX_DURATION),
         heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
@@ -148,11 +147,10 @@ def start_run_tool(request: RunTool, planned: Planned, spec: RunSpec, seconds: f
     """
     effect = planned.alone
     tool_seconds = planned.tool.timeout_seconds if planned.tool else OPEN_ATTEMPT_SECONDS
-    again = f"-again-{request.dispatch}" if request.dispatch else ""
     return workflow.start_activity(
         run_tool,
         request,
-        activity_id=f"tool-{request.model_call}.{request.position}{again}",
+        activity_id=f"tool-{request.model_call}.{request.position}{_again(request.dispatch)}",
         schedule_to_start_timeout=_duration(TAKEN_SECONDS * 2.0 ** min(request.dispatch, 16)) if effect else None,
         start_to_close_timeout=_duration(min(tool_seconds + contracts.TOOL_MARGIN, seconds)),
         schedule_to_close_timeout=_duration(MAX_DURATION),
@@ -179,7 +177,7 @@ def start_settle_effect(
     return workflow.start_activity(
         settle_effect,
         request,
-        activity_id=f"{what}-{call.model_call}.{call.position}{f'-again-{times_before}' if times_before else ''}",
+        activity_id=f"{what}-{call.model_call}.{call.position}{_again(times_before)}",
         start_to_close_timeout=_duration(tool_seconds + contracts.TOOL_MARGIN + SETTLE_MARGIN),
         schedule_to_close_timeout=_duration(MAX_DURATION if request.patient else HASTY_SECONDS),
         heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
@@ -215,6 +213,10 @@ async def check_attributes_now(request: CheckAttributes) -> CheckedAttributes:
         cancellation_type=ActivityCancellationType.TRY_CANCEL,
         summary="does the server know the search attributes?",
     )
+
+
+def _again(times_before: int) -> str:
+    return f"{contracts.AGAIN}{times_before}" if times_before else ""
 
 
 def _duration(seconds: float) -> timedelta:

@@ -183,7 +183,7 @@ def missed_of(error: ActivityError) -> Missed:
             return Missed("displaced", cause.message)
         if cause.type in contracts.NO_SUCH_TOOL:
             return Missed("missing", cause.message if cause.type == contracts.TOOL_MISSING else "no worker can run it")
-        if cause.type == "WorkerShutdown":
+        if cause.type == contracts.WORKER_SHUTDOWN:
             return Missed("unknown", "its worker was shut down while it was at work")
         return Missed("unknown", cause.message)
     if isinstance(cause, CancelledError):

@@ -110,7 +110,7 @@ class ModelRuns(Waiting):
 def _model_failure(error: ActivityError) -> ModelFailure | None:
     """The failure that `call_model` reported; None where it reported nothing, since its worker was lost or cut off."""
     cause = error.cause
-    if not isinstance(cause, ApplicationError) or cause.type == "WorkerShutdown":
+    if not isinstance(cause, ApplicationError) or cause.type == contracts.WORKER_SHUTDOWN:
         return None
     if cause.type == contracts.MODEL_FAILURE and cause.details:
         return ModelFailure.model_validate(cause.details[0])

@@ -6,7 +6,7 @@ import click
 
 from client import show
 from client.audit import document, exit_code, read_evidence
-from client.audit_bundle import MIN_DIGEST, read_bundle, write_bundle
+from client.audit_bundle import MAX_DIGEST, MIN_DIGEST, read_bundle, write_bundle
 from client.audit_rebuilding import rebuild
 from client.commands.given import BadInput
 from client.commands.session import Session, json_option, run_argument
@@ -18,7 +18,8 @@ WHOLE, NOT_WHOLE = 0, 1
 
 
 def _digest(_context: click.Context, _parameter: click.Parameter, given: str | None) -> str | None:
-    if given is not None and not (MIN_DIGEST <= len(given) <= 64 and set(given.lower()) <= set("0123456789abcdef")):
+    fits = given is None or MIN_DIGEST <= len(given) <= MAX_DIGEST
+    if not fits or not set((given or "").lower()) <= set("0123456789abcdef"):
         raise BadInput([f"--digest: give the digest that --export printed, at least its first {MIN_DIGEST} hex digits"])
     return given
 

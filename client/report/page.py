@@ -29,8 +29,6 @@ from longshift.remedies import commands
 from longshift.status import Status
 from store.tables import ModelCallRow
 
-TITLE = 80
-"""Characters of a task in a page's title."""
 NOT_TOLD = ("ended", "goes_on")
 """Decisions that stand on the page elsewhere."""
 WAITS = ("held", "goes_on", "ended")

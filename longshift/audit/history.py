@@ -6,6 +6,7 @@ Nothing here knows Temporal's events; client/audit_reading.py makes these facts 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from longshift import contracts
 from longshift.contracts import (
     JOURNAL_AWAY,
     CalledModel,
@@ -63,7 +64,7 @@ class Step:
     @property
     def again(self) -> bool:
         """Whether it hands out what was handed out before."""
-        return "-again-" in self.id
+        return contracts.AGAIN in self.id
 
     @property
     def turn(self) -> Turn | None:

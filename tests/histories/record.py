@@ -26,6 +26,7 @@ from longshift.tools import ToolContext, ToolOutcomeUnknown, tool
 from longshift.turns import ModelFailure
 from longshift.view import StateView
 from store.journal import Journal
+from tests.workflows.raw_runs import until_waiting
 from tests.workflows.running import Script, call, echo, shop_open
 from worker.plugin import longshift_plugin
 
@@ -267,16 +268,6 @@ SCENES: Mapping[str, Scene] = {
     "chain": Scene((*([call(f"c{n}", "echo", text=str(n))] for n in range(5)), "Done."), in_parts=True),
 }
 """What is kept, by the name of the file."""
-
-
-async def until_waiting(handle: Handle, what: str) -> None:
-    """Wait until the run waits for something."""
-    async with asyncio.timeout(30):
-        while True:  # a query is the one way to see it
-            seen = await handle.query(contracts.STATE, result_type=StateView)
-            if seen.status == "WAITING" and what in (seen.waiting_for or ""):
-                return
-            await asyncio.sleep(0.05)
 
 
 async def record(client: Client, name: str, scene: Scene, journal_url: str) -> None:

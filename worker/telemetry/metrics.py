@@ -26,7 +26,7 @@ from longshift.contracts import (
     SettledEffect,
     SettleEffect,
 )
-from longshift.status import Status
+from longshift.status import WAITABLE, Status
 from longshift.turns import ModelFailure, Usage
 from store.journal import Journal
 from worker.connection import new_runtime
@@ -40,14 +40,7 @@ BUCKETS: Mapping[str, Sequence[float]] = dict.fromkeys(
     (MODEL_CALL_DURATION, TOOL_CALL_DURATION), (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 )
 """Seconds: models and tools take longer than what Temporal's own buckets are made for."""
-LIMITS = (
-    Status.MODEL_CALL_LIMIT,
-    Status.TOOL_LIMIT,
-    Status.TIME_LIMIT,
-    Status.CONTEXT_LIMIT,
-    Status.TOKEN_LIMIT,
-    Status.MODEL_COST_LIMIT,
-)
+LIMITS = WAITABLE | {Status.TIME_LIMIT}
 """Ends that say that a step was not admitted."""
 
 
