@@ -1,7 +1,7 @@
 """An endpoint behind HTTP, whatever its format: build a request, send it, parse the reply."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from pydantic import JsonValue
@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from endpoints.base import Reply, Request
 from endpoints.config import ServerConfig
 from endpoints.transport import BEARER, Transport
-from longshift.messages import Message
+from longshift.messages import AssistantMessage, Message
 from longshift.tools import ToolSpec
 from longshift.turns import ModelFailure
 
@@ -58,7 +58,10 @@ class ServerEndpoint(Generic[Config]):
     async def send(self, request: Request) -> Reply:
         """Send and parse; see endpoints.base.Endpoint."""
         body = self._build_body(self._config, await request.messages(), request.tools, request.output_tokens)
-        return self._parse_reply(self._name, self._config, await self._transport.post_json(body), request)
+        reply = self._parse_reply(self._name, self._config, await self._transport.post_json(body), request)
+        told = reply.message.model_dump(mode="json")  # arguments stood in it as JSON text, with escapes of their own
+        clean = self._transport.without_key(told)
+        return reply if clean == told else replace(reply, message=AssistantMessage.model_validate(clean))
 
     async def models(self) -> Listing:
         """Ask the server for the list of its models, with the key: it shows whether it answers, at no cost."""

@@ -43,7 +43,7 @@ class UnknownCoding(BodyRefused):
 
 BEARER = ("Authorization", "Bearer ")
 """The header of a key and what stands before it there, unless a format has its own."""
-KEY_REMOVED = b"[key removed]"
+KEY_REMOVED = "[key removed]"
 """Stands where a reply repeated the key."""
 MIN_KEY_BYTES = 8
 """A key shorter than this is no secret, and may well be a word of the reply."""
@@ -154,15 +154,36 @@ class Transport:
                 return response.status_code, refused(self._name, response.status_code, body, wait)
             problem = self._head_problem(response) or problem
         status = None if response is None else response.status_code
-        return status, problem or read_json(self._name, _content_type(response), self._without_key(body))
+        if problem is not None:
+            return status, problem
+        body = body.replace(self._secret.encode(), KEY_REMOVED.encode()) if self._secret else body
+        read = read_json(self._name, _content_type(response), body)
+        return status, read if isinstance(read, ModelFailure) else self.without_key(read)
 
-    def _without_key(self, body: bytes) -> bytes:
-        """A reply that repeats the key would put it into transcripts and journals."""
-        key = os.environ.get(self._api_key_env or "", "").encode()
-        return body.replace(key, KEY_REMOVED) if len(key) >= MIN_KEY_BYTES else body
+    def without_key(self, value: JsonValue) -> JsonValue:
+        """JSON without the key, wherever it stands in it, however it was escaped: a reply that repeats it would put it
+        into transcripts and journals."""
+        key = self._secret
+        return _replaced(value, key) if key else value
+
+    @property
+    def _secret(self) -> str:
+        """The key; empty where there is none that could be told from words."""
+        key = os.environ.get(self._api_key_env or "", "")
+        return key if len(key.encode()) >= MIN_KEY_BYTES else ""
 
     def _head_problem(self, response: httpx.Response) -> ModelFailure | None:
         return without_body(self._name, response.status_code, _content_type(response))
+
+
+def _replaced(value: JsonValue, key: str) -> JsonValue:
+    if isinstance(value, str):
+        return value.replace(key, KEY_REMOVED)
+    if isinstance(value, list):
+        return [_replaced(item, key) for item in value]
+    if isinstance(value, dict):
+        return {name.replace(key, KEY_REMOVED): _replaced(item, key) for name, item in value.items()}
+    return value
 
 
 async def read_body(response: httpx.Response, cap: int) -> bytes:

@@ -109,6 +109,23 @@ async def test_a_key_that_cannot_stand_in_a_header_is_refused_without_being_show
     await search(kind, reply("{}"), caplog)
 
 
+@pytest.mark.parametrize("escape", [r"\/", r"\u002f", r"\u002F"])
+async def test_a_key_that_comes_back_escaped_is_removed_too(escape: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "sk-planted/0123456789abcdef"
+    monkeypatch.setenv("PLANTED_KEY", key)
+    escaped = key.replace("/", escape)
+    function = {"name": "product", "arguments": f'{{"{escaped}": ["{escaped}"]}}'}
+    calls = [{"id": "c-1", "type": "function", "function": function}]
+    said = {"message": {"role": "assistant", "content": "HERE", "tool_calls": calls}, "finish_reason": "stop"}
+    text = json.dumps({"choices": [said]}).replace("HERE", f"You sent {escaped}.")
+    async with raw_server(reply(text)) as server:
+        endpoint = open_endpoint("shop", OpenAIConfig(url=server.url, model="m", api_key_env="PLANTED_KEY"))
+        answer = await endpoint.send(request())
+        await endpoint.close()
+    assert answer.message.content == "You sent [key removed]."
+    assert answer.message.calls[0].arguments == {"[key removed]": ["[key removed]"]}
+
+
 async def test_a_good_reply_that_repeats_the_key_comes_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLANTED_KEY", KEY)
     said = {"message": {"role": "assistant", "content": f"You sent Bearer {KEY}."}, "finish_reason": "stop"}
