@@ -1,10 +1,8 @@
 """What of transcripts a worker keeps in memory."""
 
 from longshift.chain import Head
-from longshift.contracts import shared_spec, spec_text
 from longshift.messages import Message, UserMessage
 from store.transcripts import EMPTY, IDLE_SECONDS, Transcript, TranscriptCache
-from tests.store.shift import SPEC
 
 MESSAGES: tuple[Message, ...] = (UserMessage(content="What is in stock?"),)
 HEAD = Head(length=1, digest="1" * 64)
@@ -30,10 +28,3 @@ def test_a_run_that_waits_holds_nothing_once_others_go_on() -> None:
     cache.hold("works", HELD)
     assert cache.latest("waits", HEAD) is EMPTY
     assert cache.latest("works", HEAD) is HELD
-
-
-def test_runs_with_the_same_specification_hold_one() -> None:
-    again = SPEC.model_copy(deep=True)
-    assert shared_spec(spec_text(SPEC)) == SPEC
-    assert shared_spec(spec_text(SPEC)) is shared_spec(spec_text(again))
-    assert shared_spec(spec_text(SPEC.model_copy(update={"heartbeat_seconds": 3.0}))) != SPEC

@@ -7,8 +7,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from longshift import Status, jsontext
-from longshift.contracts import MAX_INPUT_BYTES, InputRefused, RunInput, RunResult, read_input
+from longshift.contracts import (
+    MAX_INPUT_BYTES,
+    InputRefused,
+    RunInput,
+    RunResult,
+    read_input,
+    shared_spec,
+    spec_text,
+)
 from longshift.messages import UserMessage
+from tests.store.shift import SPEC
 
 FIELDS = st.sampled_from(["agent", "task", "messages", "limits", "endpoint", "role", "content", "state"])
 ANY_JSON = st.recursive(
@@ -123,3 +132,10 @@ def test_a_result_tells_money_in_cents_and_in_micro_usd(exposure: int, shown: fl
     assert (document["exposure_cents"], document["exposure_micro_usd"]) == (shown, exposure)
     assert document["status"] == "COMPLETED"
     assert "exposure" not in document
+
+
+def test_runs_with_the_same_specification_hold_one() -> None:
+    again = SPEC.model_copy(deep=True)
+    assert shared_spec(spec_text(SPEC)) == SPEC
+    assert shared_spec(spec_text(SPEC)) is shared_spec(spec_text(again))
+    assert shared_spec(spec_text(SPEC.model_copy(update={"heartbeat_seconds": 3.0}))) != SPEC
