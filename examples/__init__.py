@@ -1,1 +1,2 @@
-"""Examples that run: each is an agent with its tools, and imports `longshift` only."""
+"""Examples that run: agents with their tools and checks, which import `longshift` only, and a model's server, which
+imports nothing of it."""

