@@ -52,8 +52,8 @@ class Graded:
     planned: Planned
     result: RunResult
     grade: Grade
-    seconds: float
-    """Wall time."""
+    seconds: float | None
+    """Wall time; None where the journal does not have it."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,14 @@ def keep(plan: Plan, folder: Path) -> None:
             )
         return
     folder.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, encoding="utf-8")
+    write_whole(file, text)
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Write a file that is there with all of its text or not at all, whenever this is killed."""
+    beside = file.with_name(f"{file.name}.new")
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(file)
 
 
 @asynccontextmanager
@@ -143,10 +150,9 @@ async def _run(client: Client, given: FanOut, told: Callable[[Progress], None]) 
             given,
             id=WORKFLOW,
             task_queue=QUEUE,
-            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,  # terminated by hand, it goes on
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
         )
-    runs = len(runs_of(given.plan))
     waiting = asyncio.ensure_future(client.get_workflow_handle_for(Reliability.run, WORKFLOW).result())
     first: tuple[float, int] | None = None
     try:
@@ -156,7 +162,7 @@ async def _run(client: Client, given: FanOut, told: Callable[[Progress], None]) 
                 continue
             first = first or (time.monotonic(), ended)
             since, done = time.monotonic() - first[0], ended - first[1]
-            told(Progress(ended, runs, since / done * (runs - ended) if done else None))
+            told(Progress(ended, given.plan.runs, since / done * (given.plan.runs - ended) if done else None))
         await waiting
     finally:
         waiting.cancel()
@@ -179,5 +185,5 @@ async def _graded(journal: Journal, shifts: Shifts, planned: Planned) -> Graded:
     head = Head(length=result.messages, digest=result.digest)
     messages = await journal.transcript(planned.run_id, head) if result.messages else ()
     trajectory = Trajectory(result, tuple(messages))
-    seconds = row.closed_at - row.opened_at if row is not None and row.closed_at is not None else 0.0
+    seconds = row.closed_at - row.opened_at if row is not None and row.closed_at is not None else None
     return Graded(planned, result, grade(planned.task, planned.condition, trajectory), seconds)

@@ -45,12 +45,11 @@ class Reliability:
     @workflow.run
     async def run(self, given: FanOut) -> int:
         """See all shifts of the plan to their ends; how many they are."""
-        runs = runs_of(given.plan)
-        until = min(given.ended + given.share, len(runs))
-        await asyncio.gather(*(self._one(given.plan, run) for run in runs[given.ended : until]))
-        if until < len(runs):
+        until = min(given.ended + given.share, given.plan.runs)
+        await asyncio.gather(*(self._one(given.plan, run) for run in runs_of(given.plan, given.ended, until)))
+        if until < given.plan.runs:
             workflow.continue_as_new(given.model_copy(update={"ended": until}))
-        return len(runs)
+        return given.plan.runs
 
     @workflow.query(name=PROGRESS)
     def progress(self) -> int:

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from endpoints.base import Endpoint
 from endpoints.config import EndpointConfig
 from endpoints.server import ServerEndpoint
-from lab.experiment import ExperimentRefused
+from lab.experiment import ExperimentRefused, write_whole
 from longshift import jsontext
 
 FILE = "endpoint.json"
@@ -36,7 +36,7 @@ async def identify(folder: Path, endpoint: Endpoint, config: EndpointConfig) -> 
         models: list[JsonValue] | None = None if listing.models is None else list(listing.models)
         answer["listing"] = {"status": listing.status, "models": models}
     answers = [*earlier(folder), answer]
-    (folder / FILE).write_text(jsontext.canonical(answers) + "\n", encoding="utf-8")
+    write_whole(folder / FILE, jsontext.canonical(answers) + "\n")
     return earlier(folder)  # as a receipt that is written anew has them, to the byte
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -39,6 +40,11 @@ class Plan(BaseModel):
     at_once: int
     """Runs at once."""
 
+    @property
+    def runs(self) -> int:
+        """How many runs it takes."""
+        return self.instances * len(self.conditions) * (len(self.lengths) - 1 + self.attempts)
+
 
 @dataclass(frozen=True)
 class Planned:
@@ -50,7 +56,12 @@ class Planned:
     """From 1."""
     attempt: int
     """From 1; those after the first are for the study of retries alone."""
-    task: Task
+    seed: int
+
+    @property
+    def task(self) -> Task:
+        """Made when it is asked for: whoever wants some runs of many need not make the tasks of all."""
+        return task(self.seed, self.length, self.instance)
 
     @property
     def run_id(self) -> str:
@@ -72,17 +83,16 @@ class Planned:
         return RunInput(agent=self.condition, task=self.task.text, limits=limits, endpoint=plan.endpoint)
 
 
-def runs_of(plan: Plan) -> list[Planned]:
-    """The runs of a plan: tasks in turn through all lengths and conditions, so that whatever drifts while it goes on
-    drifts for all alike."""
-    return list(_runs(plan))
+def runs_of(plan: Plan, begin: int = 0, end: int | None = None) -> list[Planned]:
+    """The runs of a plan, from one to before another: tasks in turn through all lengths and conditions, so that
+    whatever drifts while it goes on drifts for all alike."""
+    return list(islice(_runs(plan), begin, end))
 
 
 def _runs(plan: Plan) -> Iterator[Planned]:
     for instance in range(1, plan.instances + 1):
         for length in plan.lengths:
-            given = task(plan.seed, length, instance)
             attempts = plan.attempts if length == plan.retry_length else 1
             for attempt in range(1, attempts + 1):
                 for condition in plan.conditions:
-                    yield Planned(condition, length, instance, attempt, given)
+                    yield Planned(condition, length, instance, attempt, plan.seed)

@@ -34,6 +34,8 @@ BY_URL = "measured"
 EVERY_SECONDS = 10.0
 """Between two lines that say how far it is."""
 MOST_INSTANCES, MOST_ATTEMPTS, MOST_AT_ONCE = 10_000, 20, 200
+MOST_SHIFTS = 50_000
+"""Of an experiment: whenever its workflow goes on it counts through those before, for which it has two seconds."""
 RECEIPT, REPORT = "receipt.json", "report.html"
 """Files of the folder."""
 OUTPUT = "reliability"
@@ -197,7 +199,7 @@ def _plan(given: Mapping[str, Any], endpoint: str, model: str) -> Plan:
         problems.append(f"--retry-length: give one of the lengths: {', '.join(map(str, lengths))}")
     if problems:
         raise BadInput(problems)
-    return Plan(
+    plan = Plan(
         seed=given["seed"],
         lengths=tuple(lengths),
         instances=given["instances"],
@@ -208,6 +210,9 @@ def _plan(given: Mapping[str, Any], endpoint: str, model: str) -> Plan:
         model=model,
         at_once=given["at_once"],
     )
+    if plan.runs > MOST_SHIFTS:
+        raise BadInput([f"--instances: that takes {plan.runs} shifts, and {MOST_SHIFTS} are the most; give fewer"])
+    return plan
 
 
 def _middle(lengths: list[int]) -> int:

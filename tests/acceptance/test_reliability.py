@@ -16,17 +16,19 @@ from temporalio.worker import Replayer
 
 from client.local import connect_to
 from client.main import longshift as command_line
+from endpoints.config import ReplayConfig
 from lab.analysis import Findings, analyse
-from lab.experiment import ExperimentRefused, Graded, keep
-from lab.fan_out import WORKFLOW, Reliability
+from lab.experiment import QUEUE, ExperimentRefused, Graded, conduct, keep
+from lab.fan_out import WORKFLOW, FanOut, Reliability
 from lab.page import page
 from lab.pictures import draw
 from lab.plan import runs_of
 from lab.receipt import receipt
 from lab.stock import SHELF, task
+from lab.trials import Scripted
 from longshift.status import Status
 from tests.acceptance.stock_experiment import PLAN, SHARE, conducted
-from tests.acceptance.stock_models import PLANTED
+from tests.acceptance.stock_models import PLANTED, planted
 from worker.dev_server import DevServer
 from worker.plugin import longshift_plugin
 
@@ -131,8 +133,9 @@ def test_recovery_and_the_hard_fraction_are_recovered(experiment: Experiment) ->
     assert planted.mends is not None
     assert found.r.interval.low <= planted.mends <= found.r.interval.high
     assert found.retries is not None
-    assert found.retries.hard_interval.low <= planted.hard <= found.retries.hard_interval.high
-    assert found.retries.sentence.startswith("A hard fraction shows: ")
+    assert found.retries.mixture is not None
+    assert found.retries.mixture.interval.low <= planted.hard <= found.retries.mixture.interval.high
+    assert found.retries.sentence.startswith("A hard fraction shows at 2 look-ups: ")
     assert found.culprit is not None
     assert found.culprit.name == "total"
 
@@ -157,13 +160,29 @@ def test_the_receipt_has_every_run_and_the_page_says_what_was_found(experiment: 
     text = page(PLAN, experiment.graded, findings, answers, pictures)
     assert text.count("<img ") == 3
     assert "<script" not in text
-    assert "look-up 2 holds the errors" in text
+    assert "look-up 2 stands out" in text
 
 
 def test_a_folder_that_holds_another_experiment_is_refused(experiment: Experiment) -> None:
     keep(PLAN, experiment.folder)
     with pytest.raises(ExperimentRefused, match="holds an experiment with other options"):
         keep(PLAN.model_copy(update={"instances": 11}), experiment.folder)
+
+
+def test_one_whose_parent_was_terminated_goes_on(tmp_path: Path) -> None:
+    plan = PLAN.model_copy(update={"lengths": (1,), "retry_length": 1, "instances": 1, "attempts": 1})
+
+    async def terminated() -> None:
+        async with DevServer(tmp_path / "server", ui=False) as server:
+            client = await connect_to(server)
+            given = FanOut(plan=plan)
+            parent = await client.start_workflow(Reliability.run, given, id=WORKFLOW, task_queue=QUEUE)
+            await parent.terminate()
+
+    asyncio.run(terminated())
+    clerk = Scripted(plan.endpoint, planted)
+    graded = asyncio.run(conduct(plan, tmp_path, clerk, ReplayConfig(turns=())))
+    assert [one.planned for one in graded] == runs_of(plan)
 
 
 def test_the_command_measures_an_endpoint_and_writes_what_it_found(
