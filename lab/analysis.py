@@ -1,8 +1,8 @@
 """What an experiment's grades support, in figures and in words. Pure.
 
-Success against length with the fit a p^n, the chain of right and wrong look-ups (p and r), the step that holds the
-errors, and what retries bring, held against independent attempts and against a hard fraction h. Every estimate has its
-95 % interval, and a sentence says no more than the interval does.
+Success against length with the fit a p^n, the chain of right and wrong look-ups (p and r), the step that goes wrong
+most often, and what retries bring, held against independent attempts and against a hard fraction h. Every estimate has
+its 95 % interval, and a sentence says no more than the interval does.
 
 Sources. The draws behind the fit's intervals: the Beta distribution with a half added to each count, H. Jeffreys, An
 Invariant Form for the Prior Probability in Estimation Problems, Proceedings of the Royal Society A 186 (1946), 453 to
@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lab.formulas import Decay, Interval, fit_decay, of_scipy, retry_success, success_with_recovery, wilson_interval
+from lab.formulas import Decay, Interval, fit_decay, of_scipy, retry_success, wilson_interval
 from lab.plan import Plan
 from lab.stock import CONDITIONS, Condition, Grade
 
@@ -28,6 +28,8 @@ DROP = 1.920729
 """By so much less than its highest is the log likelihood at the ends of a 95 % interval: half of chi-squared's."""
 CHANCE = 0.05
 """The probability below which a difference is no accident."""
+FEW = 10
+"""Look-ups after a wrong one, of which fewer tell no rate."""
 TOTAL = "total"
 
 
@@ -62,6 +64,8 @@ class Rate:
 class Fit:
     """Success as a p^n."""
 
+    lengths: Sequence[int]
+    """The lengths it is of: those at which anything succeeded, since nothing has no logarithm."""
     decay: Decay
     p: Interval
     a: Interval
@@ -74,7 +78,10 @@ class Fit:
         if self.decay.p >= 1:
             p += ", and where that is 1 or more, success does not fall with length"
         if self.a.low > 1:
-            return f"The decay is not geometric: {a}, above 1, so later steps do worse than earlier ones; {p}."
+            return (
+                f"The decay is not geometric: {a}, above 1, so longer tasks do worse than one rate for every step "
+                f"allows, at whichever steps; {p}."
+            )
         if self.a.high < 1:
             return (
                 f"The decay is not geometric alone: {a}, below 1, so some failures do not come with length; "
@@ -92,12 +99,16 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """How many runs were right at their last look-up of n, and how many the chain has it."""
+class Mixture:
+    """Retries with a hard fraction."""
 
-    length: int
-    measured: Rate
-    expected: float
+    q: float
+    """Success of an attempt at a task that is not hard."""
+    hard: float
+    interval: Interval
+    """Of the hard fraction."""
+    within: Sequence[float]
+    """Tasks that succeed within 1, 2, ... attempts."""
 
 
 @dataclass(frozen=True)
@@ -108,24 +119,30 @@ class Retries:
     within: Sequence[Rate]
     """Tasks that succeeded within 1, 2, ... attempts."""
     independent: Sequence[float]
-    mixed: Sequence[float]
-    """With a hard fraction."""
-    q: float
-    """Success of an attempt at a task that is not hard."""
-    hard: float
-    hard_interval: Interval
+    mixture: Mixture | None
+    """None where the attempts cannot tell: nothing succeeded, or all came out alike."""
+    alike: bool
+    """Whether some tasks succeeded and some failed, each at all of its attempts."""
 
     @property
     def sentence(self) -> str:
         """Whether a hard fraction shows."""
-        h = f"{self.hard:.3g} ({self.hard_interval.low:.3g} to {self.hard_interval.high:.3g})"
-        last, attempts = self.within[-1], len(self.within)
+        last, attempts, at = self.within[-1], len(self.within), f"at {self.length} look-ups"
+        if self.alike:
+            return (
+                f"All {attempts} attempts at each task came out alike {at}, right at {last} of the tasks: so they do "
+                "where the endpoint leaves nothing to chance, and then say nothing of retries."
+            )
+        if self.mixture is None:
+            return f"Nothing succeeded {at} within {attempts} attempts, so nothing can be said of retries."
+        interval = self.mixture.interval
+        h = f"{self.mixture.hard:.3g} ({interval.low:.3g} to {interval.high:.3g})"
         came = (
             f"within {attempts} attempts {last} succeed, {self.independent[-1]:.3g} would if attempts were independent"
         )
-        if self.hard_interval.low > 0:
-            return f"A hard fraction shows: {h} of the tasks; {came}."
-        return f"No hard fraction shows: it may be {h}; {came}."
+        if interval.low > 0:
+            return f"A hard fraction shows {at}: {h} of the tasks; {came}."
+        return f"No hard fraction shows {at}: it may be {h}; {came}."
 
 
 @dataclass(frozen=True)
@@ -136,13 +153,12 @@ class Findings:
     lengths: Mapping[int, Rate]
     fit: Fit | None
     p: Rate
-    """Look-ups that were right, of those that came after a right one or first."""
+    """Look-ups that were right, of those of a first turn or after a turn whose look-ups were all right."""
     r: Rate
-    """Look-ups that were right, of those that came after a wrong one."""
-    standing: Sequence[Standing]
+    """Look-ups that were right, of those after a turn with a wrong one."""
     steps: Sequence[Step]
     culprit: Step | None
-    """The step that holds the errors, where one stands out."""
+    """The step that goes wrong most often where runs come so far, if one stands out."""
     retries: Retries | None
 
     @property
@@ -158,17 +174,20 @@ class Findings:
             told.append("No run went wrong, so no step holds errors.")
         elif self.culprit is not None:
             one = self.culprit
+            most = f"; most, {worst.errors.k}, did so at the {worst.name}" if worst.errors.k > one.errors.k else ""
             told.append(
-                f"The {one.name} holds the errors: {one.errors.k} of {errors} runs that went wrong did so there first, "
-                f"{one.errors} of those that came so far."
+                f"The {one.name} stands out: of the runs that came so far {one.errors} went wrong there first. "
+                f"These are {one.errors.k} of all {errors} that went wrong{most}."
             )
         else:
             told.append(
                 f"No step stands out: of {errors} runs that went wrong most, {worst.errors.k}, did so first at the "
                 f"{worst.name}, {worst.errors} of those that came so far."
             )
-        after = f"after a wrong one with {self.r}" if self.r.n else "none came after a wrong one"
-        told.append(f"A look-up after a right one is right with {self.p}; {after}.")
+        after = f"one after a wrong one with {self.r}"
+        if self.r.n < FEW:
+            after = f"of {self.r.n} after a wrong one {self.r.k} were right, too few for a rate"
+        told.append(f"A look-up that is the first or comes after right ones is right with {self.p}; {after}.")
         return told + ([self.retries.sentence] if self.retries else [])
 
     def document(self) -> dict[str, object]:
@@ -178,11 +197,15 @@ class Findings:
             "condition": self.condition,
             "sentences": self.sentences,
             "success": [{"length": length, **rate.document()} for length, rate in self.lengths.items()],
-            "fit": fit and {"p": fit.decay.p, "p_interval": list(fit.p), "a": fit.decay.a, "a_interval": list(fit.a)},
+            "fit": fit
+            and {
+                "lengths": list(fit.lengths),
+                "p": fit.decay.p,
+                "p_interval": list(fit.p),
+                "a": fit.decay.a,
+                "a_interval": list(fit.a),
+            },
             "chain": {"p": self.p.document(), "r": self.r.document()},
-            "standing": [
-                {"length": one.length, "expected": one.expected, **one.measured.document()} for one in self.standing
-            ],
             "first_errors": [{"step": step.name, **step.errors.document()} for step in self.steps],
             "culprit": self.culprit and self.culprit.name,
             "retries": retries
@@ -190,10 +213,14 @@ class Findings:
                 "length": retries.length,
                 "within": [rate.document() for rate in retries.within],
                 "independent": list(retries.independent),
-                "with_hard_fraction": list(retries.mixed),
-                "q": retries.q,
-                "hard": retries.hard,
-                "hard_interval": list(retries.hard_interval),
+                "alike": retries.alike,
+                "with_hard_fraction": retries.mixture
+                and {
+                    "within": list(retries.mixture.within),
+                    "q": retries.mixture.q,
+                    "hard": retries.mixture.hard,
+                    "hard_interval": list(retries.mixture.interval),
+                },
             },
         }
 
@@ -230,7 +257,6 @@ def _findings(plan: Plan, condition: Condition, grades: Mapping[Key, Grade]) -> 
         fit=_fit(lengths, plan.seed),
         p=p,
         r=r,
-        standing=_standing(first, p, r),
         steps=steps,
         culprit=_culprit(steps),
         retries=_retries(plan.retry_length, list(tried.values())) if plan.attempts > 1 else None,
@@ -249,6 +275,7 @@ def _fit(lengths: Mapping[int, Rate], seed: int) -> Fit | None:
     drawn = log(random.default_rng(seed).beta(ks, ns, size=(DRAWS, len(used))))
     slopes, intercepts = polyfit(list(used), drawn.T, 1)
     return Fit(
+        list(used),
         found,
         p=_middle([math.exp(slope) for slope in slopes]),
         a=_middle([math.exp(intercept) for intercept in intercepts]),
@@ -263,21 +290,18 @@ def _middle(values: Sequence[float]) -> Interval:
 
 
 def _chain(grades: Sequence[Grade]) -> tuple[Rate, Rate]:
-    """How often a look-up is right after a right one, and after a wrong one; a run begins right."""
-    counts = Counter(pair for grade in grades for pair in pairwise((True, *grade.outcomes)))
+    """How often a look-up is right after right ones, and after a wrong one; a run begins right. After means in a later
+    turn: the look-ups of one turn are decided together, before any of them has come out."""
+    counts = Counter(
+        (all(before), right)
+        for grade in grades
+        for before, turn in pairwise(((True,), *grade.outcomes))
+        for right in turn
+    )
     return (
         Rate(counts[True, True], counts[True, True] + counts[True, False]),
         Rate(counts[False, True], counts[False, True] + counts[False, False]),
     )
-
-
-def _standing(first: Mapping[int, Sequence[Grade]], p: Rate, r: Rate) -> list[Standing]:
-    found = []
-    for length, grades in sorted(first.items()):
-        right = sum(len(grade.outcomes) >= length and grade.outcomes[length - 1] for grade in grades)
-        expected = success_with_recovery(p.value or 0.0, r.value or 0.0, length)
-        found.append(Standing(length, Rate(right, len(grades)), expected))
-    return found
 
 
 def _steps(grades: Sequence[Grade]) -> list[Step]:
@@ -315,22 +339,20 @@ def _culprit(steps: Sequence[Step]) -> Step | None:
 def _retries(length: int, tried: Sequence[Sequence[bool]]) -> Retries:
     attempts = len(tried[0])
     within = [Rate(sum(any(one[:k]) for one in tried), len(tried)) for k in range(1, attempts + 1)]
+    successes = Counter(map(sum, tried))
     alone = sum(map(sum, tried)) / (attempts * len(tried))
-    q, hard, interval = _hard_fraction(Counter(map(sum, tried)), attempts)
-    numbers = range(1, attempts + 1)
+    alike = successes.keys() == {0, attempts}
     return Retries(
         length=length,
         within=within,
-        independent=[retry_success(alone, k) for k in numbers],
-        mixed=[retry_success(q, k, hard) for k in numbers],
-        q=q,
-        hard=hard,
-        hard_interval=interval,
+        independent=[retry_success(alone, k) for k in range(1, attempts + 1)],
+        mixture=_mixture(successes, attempts) if alone and not alike else None,
+        alike=alike,
     )
 
 
-def _hard_fraction(successes: Counter[int], attempts: int) -> tuple[float, float, Interval]:
-    """The most likely q and h, and the interval of h.
+def _mixture(successes: Counter[int], attempts: int) -> Mixture:
+    """The most likely one.
 
     Args:
         successes: how many tasks had so many successful attempts.
@@ -342,7 +364,8 @@ def _hard_fraction(successes: Counter[int], attempts: int) -> tuple[float, float
         best[hard] = max((_likelihood(successes, attempts, q, hard), q) for q in grid)
     top, q, hard = max((likelihood, q, -hard) for hard, (likelihood, q) in best.items())
     inside = [one for one, (likelihood, _) in best.items() if likelihood >= top - DROP]
-    return q, -hard, Interval(min(inside), max(inside))
+    within = [retry_success(q, k, -hard) for k in range(1, attempts + 1)]
+    return Mixture(q, -hard, Interval(min(inside), max(inside)), within)
 
 
 def _likelihood(successes: Counter[int], attempts: int, q: float, hard: float) -> float:

@@ -148,7 +148,7 @@ class Decay:
     @property
     def independent(self) -> bool:
         """Whether independent steps could look so. With a > 1 the fit would have a run of no steps succeed more than
-        always: short runs do better than the long ones' rate allows, so the rate is not the same for every step."""
+        always: longer runs do worse than one rate for every step allows. At which steps, it does not say."""
         return self.a <= 1 + ROUNDING
 
     @property
@@ -157,7 +157,10 @@ class Decay:
         figures = f"success falls as {self.a:.3g} x {self.p:.3g}^n"
         if self.independent:
             return f"{figures}; a is not above 1, so these points do not refute independent steps"
-        return f"{figures}; a is above 1, so the model of independent steps is refuted: later steps do worse"
+        return (
+            f"{figures}; a is above 1, so the model of independent steps is refuted: longer runs do worse than one "
+            "rate for every step allows"
+        )
 
 
 def fit_decay(points: Iterable[tuple[float, float]]) -> Decay:

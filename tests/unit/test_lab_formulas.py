@@ -61,8 +61,8 @@ def test_a_fit_above_one_refutes_independent_steps_and_says_so() -> None:
     assert (round(decay.p, 3), round(decay.a, 2)) == (0.767, 1.39)
     assert not decay.independent
     assert decay.sentence == (
-        "success falls as 1.39 x 0.767^n; a is above 1, so the model of independent steps is refuted: later steps do "
-        "worse"
+        "success falls as 1.39 x 0.767^n; a is above 1, so the model of independent steps is refuted: longer runs do "
+        "worse than one rate for every step allows"
     )
 
 

@@ -1,5 +1,6 @@
 """The experiment's tasks, their grades, its plan, and what the command refuses."""
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from click.testing import CliRunner
 
 from client.main import longshift as command_line
 from client.shifts import RUN_ID
+from lab.experiment import keep
 from lab.plan import Plan, runs_of
 from lab.stock import AGENTS, CONDITIONS, SHELF, Condition, Grade, Task, grade, products_in, task
 from longshift import observations
@@ -52,6 +54,8 @@ def test_a_task_is_made_from_its_seed_and_can_be_read_back() -> None:
     assert task(1, 8, 3) == task(1, 8, 3)
     assert len({task(seed, 8, instance).products for seed in range(3) for instance in range(3)}) == 9
     made = task(1, 8, 3)
+    assert made.text.split("\n")[0] == task(1, 1, 1).text.split("\n")[0]  # whatever the length
+    assert not any(character.isdigit() for character in made.text)
     assert products_in(made.text) == list(made.products)
     assert len(set(made.products)) == 8
     assert made.total == sum(SHELF[name] for name in made.products)
@@ -84,12 +88,32 @@ def test_thousands_may_be_set_apart() -> None:
 def test_each_look_up_counts_by_what_came_back_and_not_by_its_order() -> None:
     missing = graded(["cherry-cup", "almond-cup"], f"{TOTAL}")
     assert (missing.lookups, missing.first_error) == ((True, False, True), 2)
-    assert missing.outcomes == (True, True, False)
+    assert missing.outcomes == ((True,), (True,), (False,))
     assert not missing.right
 
     mended = graded(["almond-cup", "no-such-thing", "banana-cup", "almond-cup", "cherry-cup"], f"{TOTAL}")
-    assert mended.outcomes == (True, False, True, False, True)
+    assert mended.outcomes == ((True,), (False,), (True,), (False,), (True,))
     assert mended.right
+
+
+def test_the_look_ups_of_one_turn_stand_together() -> None:
+    calls = [
+        ToolCall(id=f"c{number}", name="stock_of", arguments={"product": name})
+        for number, name in enumerate(("almond-cup", "nothing", "banana-cup"))
+    ]
+    refused = observations.error("not_found", "there is no such product")
+    texts = (observations.ok(SHELF["almond-cup"]), refused, observations.ok(SHELF["banana-cup"]))
+    messages = (
+        UserMessage(content=GIVEN.text),
+        AssistantMessage(content="", calls=tuple(calls)),
+        *(ToolMessage(call_id=c.id, name=c.name, content=text) for c, text in zip(calls, texts, strict=True)),
+        AssistantMessage(content="9"),
+    )
+    result = RunResult(run_id="r", status=Status.COMPLETED, answer="9", detail="it is done")
+
+    found = grade(GIVEN, "model-adds", Trajectory(result, messages))
+    assert found.outcomes == ((True, False, True), (False,))
+    assert found.lookups == (True, True, False)
 
 
 def test_a_run_that_came_to_no_answer_has_no_total() -> None:
@@ -109,7 +133,8 @@ def test_a_plan_has_the_same_runs_each_time_under_ids_that_can_be_used() -> None
     runs = runs_of(PLAN)
 
     assert runs == runs_of(PLAN.model_copy())
-    assert len(runs) == 3 * 3 * (1 + 2)
+    assert len(runs) == PLAN.runs == 3 * 3 * (1 + 2)
+    assert runs_of(PLAN, 5, 8) == runs[5:8]
     assert len({run.run_id for run in runs}) == len(runs)
     assert all(RUN_ID.fullmatch(run.run_id) for run in runs)
     for run in runs:
@@ -117,6 +142,20 @@ def test_a_plan_has_the_same_runs_each_time_under_ids_that_can_be_used() -> None
         assert (given.task, given.agent, given.endpoint) == (run.task.text, run.condition, "local")
         assert AGENTS[run.condition].limits.changed(given.limits).model_calls >= 2 * run.length + 1
     assert {run.task for run in runs if (run.length, run.instance) == (4, 1)} == {task(1, 4, 1)}
+
+
+def test_a_plan_that_was_not_written_to_its_end_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def died(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "replace", died)
+        with pytest.raises(KeyboardInterrupt):
+            keep(PLAN, tmp_path)
+    keep(PLAN, tmp_path)
+    assert json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))["seed"] == PLAN.seed
 
 
 @pytest.mark.parametrize(
@@ -131,6 +170,7 @@ def test_a_plan_has_the_same_runs_each_time_under_ids_that_can_be_used() -> None
         ("--endpoint authored --lengths 0,2", "--lengths: give different whole numbers"),
         ("--endpoint authored --condition nobody", "--condition: give some of model-adds, add-tool, program-adds"),
         ("--endpoint authored --instances 0", "--instances: give a whole number from 1 to 10000"),
+        ("--endpoint authored --instances 10000", "--instances: that takes 210000 shifts, and 50000 are the most"),
         ("--endpoint authored --at-once 0", "--at-once: give a whole number from 1 to 200"),
         ("--endpoint authored --attempts 21", "--attempts: give a whole number from 1 to 20"),
         ("--endpoint authored --seed -1", "--seed: give a whole number from 0"),
