@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from sqlalchemy import Connection, case, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
@@ -76,7 +77,7 @@ class RunFigures:
 def open_run(connection: Connection, run_id: str, spec: RunSpec, opening: Sequence[Message], opened_at: float) -> Head:
     """Enter a run and its first messages; or find it entered with the same ones. The first specification stands.
 
-    Raises JournalMismatch where the run was opened with other messages.
+    Raises JournalMismatch where the id is of another run, which was opened at another time or with other messages.
     """
     head = Head()
     for message in opening:
@@ -95,6 +96,15 @@ def open_run(connection: Connection, run_id: str, spec: RunSpec, opening: Sequen
         empty = Run(run_id, Head(), None)
         append(connection, empty, confirm(connection, empty, head, [Entry(message=m) for m in opening]).rows)
         return head
+    # A reset keeps the time at which its run was started. One that is started anew under an old id has another,
+    # and would be given the old one's answers.
+    standing = connection.execute(select(RUNS.c.opened_at).where(RUNS.c.run_id == run_id)).scalar_one()
+    if standing != opened_at:
+        when = datetime.fromtimestamp(standing, UTC).isoformat(timespec="seconds")
+        raise JournalMismatch(
+            f"run {run_id!r} stands in the journal as another run, started at {when}: start the new one under "
+            "another id"
+        )
     last = select(MESSAGES.c.digest).where(MESSAGES.c.run_id == run_id, MESSAGES.c.number == head.length - 1)
     if opening and connection.execute(last).scalar_one_or_none() != head.digest:
         raise JournalMismatch(

@@ -37,7 +37,7 @@ async def test_a_run_is_opened_once_and_again_without_change(shift: Shift, journ
     opened = shift.head
     await shift.turn("Hello.")
     other_spec = SPEC.model_copy(update={"agent": AgentSpec(name="other")})
-    assert await journal.open_run("shift-1", other_spec, OPENING, 2000.0) == opened
+    assert await journal.open_run("shift-1", other_spec, OPENING, 1000.0) == opened
     assert (await journal.spec("shift-1")).agent.name == "shop"
     row = await journal.run("shift-1")
     assert row is not None
@@ -47,6 +47,18 @@ async def test_a_run_is_opened_once_and_again_without_change(shift: Shift, journ
 async def test_another_opening_under_the_same_id_is_refused(shift: Shift, journal: Journal) -> None:
     with pytest.raises(JournalMismatch, match="'shift-1' stands in the journal with another opening"):
         await journal.open_run("shift-1", SPEC, (*OPENING[:1], UserMessage(content="Something else")), 1000.0)
+
+
+async def test_a_run_that_is_started_anew_under_an_old_id_is_refused(shift: Shift, journal: Journal) -> None:
+    """Else it would be told what came of the old one's calls, and do nothing."""
+    await shift.turn("Hello.")
+    await shift.close()
+    refused = "'shift-1' stands in the journal as another run, started at 1970-01-01T00:16:40.00:00: .* another id"
+    with pytest.raises(JournalMismatch, match=refused):
+        await journal.open_run("shift-1", SPEC, OPENING, 1000.000001)
+    row = await journal.run("shift-1")
+    assert row is not None
+    assert (row.opened_at, row.status) == (1000.0, "COMPLETED")
 
 
 async def test_a_run_without_an_opening_begins_at_the_first_link(journal: Journal) -> None:
