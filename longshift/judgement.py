@@ -43,8 +43,9 @@ def receive(state: RunState, turn: Turn, allowed: int, now: float) -> End | None
     """Deadline passed? Usage valid? Then the tokens count.
 
     Args:
-        allowed: output tokens the call was allowed.
+        allowed: output tokens the call was allowed, unless the turn says that it was sent with others.
     """
+    allowed = allowed if turn.allowed is None else turn.allowed
     late = out_of_time(state, now)
     if late:
         return End(late.status, f"{late.detail}; the reply came too late and is not used")

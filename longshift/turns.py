@@ -2,7 +2,9 @@
 
 from typing import Literal
 
-from longshift.messages import AssistantMessage, Payload
+from pydantic import Field
+
+from longshift.messages import AssistantMessage, Payload, usual
 from longshift.recording import Recorded
 
 MAX_CALLS = 32
@@ -47,6 +49,8 @@ class Turn(Payload):
     """Micro-USD by the operator's price, rounded up; None where no price is given or the usage makes no sense."""
     milliseconds: int = 0
     """Wall time of the request."""
+    allowed: int | None = Field(None, exclude_if=usual(None))
+    """Output tokens that it was sent with, where the run, since it was reset, allows it others."""
 
     @property
     def message(self) -> AssistantMessage:

@@ -22,7 +22,7 @@ from store.errors import JournalMismatch
 from store.funds import Draw
 from store.memory import remember
 from store.prepared import Prepared
-from store.tables import MODEL_CALLS, RUNS
+from store.tables import LARGEST, MODEL_CALLS, RUNS
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def begin_model_call(
     own = standing[0] if standing and standing[0].number == request.number else None
     if own is not None and _is_the_same(request, own):
         if own.state == "sent" and own.sender == sender:
-            return Fresh(), None  # by this very attempt: the connection was lost with its commit
+            return Fresh(), None  # by this very execution: the connection was lost with its commit
         return _outcome(connection, request, own, now), None  # this request was carried out already
 
     confirmed = confirm(connection, run, request.head, request.entries)
@@ -167,6 +167,7 @@ def _outcome(connection: Connection, request: CallModel, row: Row[Any], now: flo
                 usage=Usage.model_validate_json(row.usage),
                 cost=row.cost,
                 milliseconds=row.milliseconds,
+                allowed=None if row.allowed == min(request.output_tokens, LARGEST) else row.allowed,
             )
         )
     if row.state == "failed":

@@ -152,7 +152,7 @@ def _withdrawn(found: Counters, estimate: int, cut_short: bool) -> Counters:
 
 def _of_turn(turn: Turn, allowed: int) -> tuple[int | None, int]:
     """Cost and output tokens that a turn is charged."""
-    return turn.cost, charged(turn.usage, allowed)
+    return turn.cost, charged(turn.usage, allowed if turn.allowed is None else turn.allowed)
 
 
 def _of_failure(failure: ModelFailure, allowed: int) -> tuple[int | None, int]:

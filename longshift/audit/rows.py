@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from longshift.audit.columns import Column, Expected, among, body, document, fixed, free, moment, parsed, written
 from longshift.audit.history import History, Part, Steps
-from longshift.audit.tools import tool_rows
+from longshift.audit.tools import attempts, tool_rows
 from longshift.chain import GENESIS, Head, extend
 from longshift.contracts import CallModel, CloseRun, Decision, Entry, OpenRun, RunSpec
 from longshift.funds import NEVER_SENT
@@ -74,10 +74,13 @@ class _Projecting:
         self.runs = [part.run for part in history.parts]
         self.attempts: dict[int, dict[str, str]] = {}
         """Of each model call the ids of its activities, with the Temporal runs they are of."""
+        self.asked: dict[int, list[CallModel]] = {}
+        """Of each model call the requests for it, on all ways."""
         for run, steps in ((part.run, part.steps) for part in history.parts):
             for step in steps:
                 if isinstance(step.request, CallModel):
                     self.attempts.setdefault(step.request.number, {})[step.id] = run
+                    self.asked.setdefault(step.request.number, []).append(step.request)
         for step in (step for tried in self.steps.calls.values() for step in tried):
             if step.turn is not None and isinstance(step.request, CallModel):
                 self.turns[step.request.number] = step.turn
@@ -194,6 +197,8 @@ class _Projecting:
         if not tried:
             return
         at = tried[0].at
+        # Another way may have asked for the very same with other limits: what was entered first stands.
+        same = [request, *(one for one in self.asked[number] if _is_twin(one, request))]
         base = {
             "run_id": fixed(self.run_id),
             "number": fixed(number),
@@ -201,9 +206,10 @@ class _Projecting:
             "context_digest": fixed(request.head.digest),
             "excerpt": document(request.excerpt),
             "tools": fixed(request.tools),
-            "allowed": fixed(request.output_tokens),
-            "estimate": fixed(request.estimate),
+            "allowed": among(list(dict.fromkeys(one.output_tokens for one in same)), request.output_tokens),
+            "estimate": among(list(dict.fromkeys(one.estimate for one in same)), request.estimate),
         }
+        least = min(one.estimate for one in same)
         last = {"sender": self._sender(number), "started_at": moment(at)}
         for step in reversed(tried):
             turn, failure = step.turn, step.model_failure
@@ -211,12 +217,12 @@ class _Projecting:
                 continue
             if turn is not None or failure is not None:
                 outcome = self._answered(turn) if turn is not None else _failed(failure)
-                paid = self._paid(request, failure)
+                paid = self._paid(least, failure)
                 made = base | outcome | last | {"ended_at": moment(step.ended_at or at)} | paid
                 self.out.add("model_calls", (number,), True, made)
                 break
         else:
-            variants = [base | outcome | last | self._paid(request, None, told=False) for outcome in _unreported(at)]
+            variants = [base | outcome | last | self._paid(0, None, told=False) for outcome in _unreported(at)]
             sure, away = any(step.entered for step in tried), all(step.journal_away for step in tried)
             self.out.add("model_calls", (number,), sure, *variants, made_anew=not away)
         if request.forgotten is not None:
@@ -228,7 +234,7 @@ class _Projecting:
         first, run = next(iter(self.attempts[number].items()))
         if self.history.missing:
             return free(f"{run}/{first}", str, "an attempt")
-        return among(names, f"{run}/{first}")
+        return attempts(names, f"{run}/{first}")
 
     def _answered(self, turn: Turn) -> dict[str, Column]:
         return {
@@ -241,16 +247,16 @@ class _Projecting:
             "cost": fixed(turn.cost),
             "milliseconds": fixed(turn.milliseconds),
             "failure": NOTHING,
+            **({} if turn.allowed is None else {"allowed": fixed(turn.allowed)}),
         }
 
-    def _paid(self, request: CallModel, failure: ModelFailure | None, *, told: bool = True) -> dict[str, Column]:
+    def _paid(self, least: int, failure: ModelFailure | None, *, told: bool = True) -> dict[str, Column]:
         """What of the run's fund was held for it. A call that no worker could send has none."""
         assert self.spec is not None
         if self.spec.fund is None:
             return {"fund": NOTHING, "reserved": among([0, None], 0)}  # earlier versions wrote nothing
         if failure is not None and failure.cost is None and failure.kind in NEVER_SENT:
             return {"fund": among([self.spec.fund, None], self.spec.fund), "reserved": among([0, None], 0)}
-        least = request.estimate if told else 0
 
         def held(given: Any) -> bool:
             return given is None or (isinstance(given, int) and not isinstance(given, bool) and given >= least)

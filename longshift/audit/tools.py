@@ -4,7 +4,8 @@ One row is shared by all ways of a run: a reset leaves the rows of effects as th
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from longshift import contracts, observations
@@ -206,7 +207,7 @@ class _Call:
             names.append("")
         if self.history.missing:
             return free(made, str, "an attempt")
-        return among(names, "" if state == "fenced" else made)
+        return attempts(names, "" if state == "fenced" else made)
 
     def _made_by(self) -> str:
         """Who entered it, as far as the steps tell: a person, or the latest dispatch."""
@@ -215,6 +216,22 @@ class _Call:
         dispatches = [n for n, step in enumerate(self.steps) if isinstance(step.request, RunTool)]
         latest = dispatches[-1] if dispatches else 0
         return f"{self.runs[latest]}/{self.steps[latest].id}"
+
+
+def attempts(names: Sequence[str], made: str) -> Column:
+    """One of some attempts, with the time at which it began; earlier versions of the worker wrote no time."""
+    known = among(list(dict.fromkeys(names)), made)
+
+    def fits(given: Any) -> bool:
+        if not isinstance(given, str) or known.fits(given):
+            return isinstance(given, str)
+        name, _, began = given.rpartition("/")
+        try:
+            return "/" in name and known.fits(name) and datetime.fromisoformat(began).tzinfo is not None
+        except ValueError:
+            return False
+
+    return replace(known, fits=fits)
 
 
 FLAG = Column(lambda given: isinstance(given, bool), False, "a flag", free=True)

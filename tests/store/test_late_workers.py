@@ -137,6 +137,18 @@ async def test_a_reset_that_goes_the_same_way_pays_for_nothing_twice(shift: Shif
     assert await shift.kinds() == []
 
 
+async def test_a_reset_with_a_lower_allowance_is_told_what_its_calls_were_sent_with(
+    shift: Shift, journal: Journal
+) -> None:
+    again = shift.fork()
+    await shift.turn("Six.")
+    same, lower = again.request(), again.request().model_copy(update={"output_tokens": 5})
+    for request, allowed in ((same, None), (lower, 100)):
+        begun = await again.begin(request)
+        assert isinstance(begun, Answered)
+        assert (begun.turn.usage.output_tokens, begun.turn.allowed) == (9, allowed)
+
+
 async def test_a_reset_that_goes_another_way_replaces_what_was_not_gone(shift: Shift, journal: Journal) -> None:
     await shift.step("Let me look.", call("a"), SEEN)
     reset = shift.fork()

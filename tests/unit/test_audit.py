@@ -374,6 +374,24 @@ def test_what_a_worker_wrote_that_was_given_up_is_no_difference() -> None:
         )
 
 
+def test_an_attempt_may_stand_with_the_time_at_which_it_began() -> None:
+    """Rows of earlier versions have none; neither row may be another attempt's."""
+    rows = journal("opening-shift")
+    for table, column in (("model_calls", "sender"), ("tool_calls", "attempt")):
+        known = rows[table][0][column]
+        for held, differs in (
+            (known, False),
+            (f"{known}/2026-12-01T02:30:55.123456+00:00", False),
+            (f"{known}/soon", True),
+            (f"{known}/2026-12-01T02:30:55", True),
+            (f"nobody/{known}", True),
+            ("a person/2026-12-01T02:30:55+00:00", True),
+        ):
+            changed = [rows[table][0] | {column: held}, *rows[table][1:]]
+            checks = audit("opening-shift", history("opening-shift"), rows | {table: changed}, {})
+            assert bool(differing(checks)) is differs, (column, held)
+
+
 def test_a_detail_is_another_once_true_is_1_and_one_that_no_parser_takes_is_only_another() -> None:
     assert written('{"a":true,"b":1}').fits('{"b":1,"a":true}')
     assert not written('{"a":true}').fits('{"a":1   }')

@@ -41,6 +41,16 @@ def test_reported_tokens_outside_the_allowance_are_invalid_and_not_counted(repor
     assert run.output_tokens == 0
 
 
+def test_a_turn_from_before_a_reset_is_judged_by_the_allowance_that_it_was_sent_with() -> None:
+    run = state()
+    before = turn("Done.", tokens=500).model_copy(update={"allowed": 1024})
+    assert receive(run, before, 100, NOW) is None
+    assert run.output_tokens == 500
+    unreported = turn("Done.", tokens=None).model_copy(update={"allowed": 1024})
+    assert receive(run, unreported, 100, NOW) is None
+    assert run.output_tokens == 1524
+
+
 @pytest.mark.parametrize("shown", ["true", "1.5", '"6"', "-3", ""])
 def test_usage_that_is_no_count_is_invalid_as_it_was_reported(shown: str) -> None:
     bad = turn("Done.").model_copy(update={"usage": Usage(invalid=shown)})

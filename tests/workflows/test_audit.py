@@ -13,7 +13,7 @@ import pytest
 from temporalio.api.common.v1 import Payload, WorkflowExecution
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowFailureError
 from temporalio.converter import DataConverter, PayloadCodec
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
@@ -22,6 +22,7 @@ from client.audit_bundle import read_bundle, write_bundle
 from client.errors import NoSuchRun, Refused, Unreadable
 from longshift import Agent, contracts, tool
 from longshift.audit.checks import Check
+from longshift.status import Status
 from longshift.tools import ToolOutcomeUnknown
 from tests.workflows.raw_runs import Handle, ended, given, started
 from tests.workflows.running import GIVEN, PARROT, Script, activities_of, call, echo, shop_open
@@ -238,6 +239,26 @@ async def test_a_run_that_was_reset_and_went_another_way_holds(client: Client, q
     assert "tool calls" in await audited(client, journal_url, queue)
 
 
+async def test_a_reset_to_the_beginning_after_a_lower_allowance_goes_the_way_it_went(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    """It is opened anew with the time at which it was started, and what it was answered is judged by what it was sent
+    with: the platform hands it the lower limit at once, as it does with all that came after the point of a reset."""
+    model = Script([call("e1", "echo", text="a")], "Done.", held=[2])  # seven tokens for each
+    async with shop_open(client, queue, journal_url, PARROT, model):
+        handle = await started(client, queue, given(output_tokens=100))
+        await model.asked(2)
+        await handle.signal(contracts.SET_LIMITS, {"output_tokens": 5, "estimated_call_cents": 2})
+        model.let_go(2)
+        first = await ended(handle)
+        await reset(client, handle, 0)
+        again = await ended(client.get_workflow_handle(queue, result_type=contracts.RunResult))
+        assert await audited(client, journal_url, queue) == {}
+    assert (first.status, again.status, again.answer) == (Status.COMPLETED, Status.COMPLETED, "Done.")
+    assert (first.output_tokens, again.output_tokens) == (14, 14)
+    assert len(model.requests) == 2
+
+
 async def test_what_a_chain_of_runs_hands_to_the_journal_is_checked(
     rolling_server: Any, queue: str, journal_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -390,13 +411,11 @@ async def test_a_history_that_a_codec_hides_is_audited_with_the_codec_and_refuse
         (await read_evidence(client, journal_url, queue)).checks()
 
 
-async def test_a_run_that_was_started_again_under_its_own_id_holds(
-    client: Client, queue: str, journal_url: str
-) -> None:
-    """Not by the client, which refuses it, but from the Temporal UI: the journal answers what it knows."""
+async def test_a_run_whose_id_was_taken_for_another_one_holds(client: Client, queue: str, journal_url: str) -> None:
+    """Not by the client, which refuses it, but from the Temporal UI: the journal knows the id, and nothing begins."""
     turns = ([call("c1", "echo", text="a")], "Done.")
     async with shop_open(client, queue, journal_url, PARROT, Script(*turns)):
-        for _ in range(2):
+        await ended(await started(client, queue))
+        with pytest.raises(WorkflowFailureError):
             await ended(await started(client, queue))
-    checks = (await read_evidence(client, journal_url, queue)).checks()
-    assert differing(checks) == {}
+    assert await audited(client, journal_url, queue) == {}
