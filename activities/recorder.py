@@ -65,9 +65,10 @@ class Recorder:
 
 
 def sender() -> str:
-    """This attempt, as the journal names it."""
+    """This one execution, as the journal names it: what it began, it may go on with, and no other may. An activity's id
+    and attempt would not do: an operator can set the attempts back, and the platform counts from 1 again."""
     info = activity.info()
-    return f"{info.workflow_run_id}/{info.activity_id}"
+    return f"{info.workflow_run_id}/{info.activity_id}/{info.started_time.isoformat()}"
 
 
 def milliseconds(began: float) -> int:

@@ -5,19 +5,21 @@ import time
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities import failures
+from activities.beginning import Beginning
 from activities.heartbeat import heartbeating, say
 from activities.recorder import Recorder, milliseconds, sender
 from longshift import contracts, observations
 from longshift.batches import told_again
 from longshift.contracts import RanTool, RunSpec, RunTool, SettledEffect, SettleEffect
 from longshift.messages import ToolMessage
-from longshift.observations import Observation
+from longshift.observations import InThread, Observation
 from longshift.recording import record
 from longshift.tools import Kind, Tool, ToolContext, ToolSpec
 from store.errors import JournalMismatch, JournalUnavailable, PlaceTaken
@@ -66,7 +68,7 @@ class ToolCalls(Recorder):
         if before and (stored := await self._journal.stored_observation(request)):
             return _ran(stored)
         started, began = time.time(), time.monotonic()
-        seen = await self._handled(request, tool, arguments, tool.spec.timeout_seconds)
+        seen = await self._handled(request, tool, arguments, tool.spec.timeout_seconds, self._in_thread)
         if seen is None:
             content = observations.error("timeout", _too_long(tool))
             seen = Observation(content, content, "timeout")
@@ -103,30 +105,39 @@ class ToolCalls(Recorder):
     async def _effect(self, request: RunTool, tool: Tool[..., Any], arguments: Mapping[str, Any]) -> RanTool:
         """Make an effect, once `started` is committed; never where it may have been made before."""
         again = tool.spec.idempotent and request.dispatch > 0
-        started, began = time.time(), time.monotonic()
+        beginning = Beginning(tool.spec.timeout_seconds)
+        started = beginning.at
         if activity.info().attempt > 1 or not await self._journal.begin_effect(request, sender(), started, again=again):
             return await self._dispatched_before(request)
-        # A worker that stood still since then may not begin what the run has given up meanwhile.
-        left = tool.spec.timeout_seconds - max(time.time() - started, time.monotonic() - began)
-        if left <= 0:
+        beginning.missed = beginning.over()  # by now, where the worker or the journal stood still
+        seen = None
+        if not beginning.missed:
+            # A thread cannot be told to stop: what a sync handler does past its time is waited for, and settled late.
+            seconds = beginning.left() if tool.is_async else None
+            in_thread = partial(beginning.in_thread, self._in_thread)
+            seen = await self._handled(request, tool, arguments, seconds, in_thread)
+        if beginning.missed:
             await self._settle(lambda: self._journal.withdraw_effect(request))
-            raise failures.outcome_unknown(f"{request.call.name} was not begun: its worker stood still")
-        # A thread cannot be told to stop: what a sync handler does past its time is waited for, and settled late.
-        seen = await self._handled(request, tool, arguments, left if tool.is_async else None)
+            raise failures.outcome_unknown(f"{request.call.name} was not begun in time")
         if seen is None or seen.kind == "outcome_unknown":
             why = _too_long(tool) if seen is None else observations.message_of(seen.content)
             await self._settle(lambda: self._journal.leave_unknown(request, time.time(), why))
             raise failures.outcome_unknown(why)
-        return await self._observed(request, "effect", _observed(request, seen, began), started)
+        return await self._observed(request, "effect", _observed(request, seen, beginning.began), started)
 
     async def _handled(
-        self, request: RunTool, tool: Tool[..., Any], arguments: Mapping[str, Any], seconds: float | None
+        self,
+        request: RunTool,
+        tool: Tool[..., Any],
+        arguments: Mapping[str, Any],
+        seconds: float | None,
+        in_thread: InThread,
     ) -> Observation | None:
         """What the tool's handler brought; None where its time ran out, if it has one."""
         context = ToolContext(run_id=request.run_id, call_id=request.call.id, operation_id=request.operation_id)
         try:
             async with asyncio.timeout(seconds):
-                return await observations.observe(tool, arguments, context, self._in_thread)
+                return await observations.observe(tool, arguments, context, in_thread)
         except TimeoutError:
             return None
 

@@ -81,7 +81,7 @@ class Journal:
         """Enter a run and the first messages of its transcript.
 
         The same again changes nothing and returns the same head; the specification that was entered first stands.
-        Another opening under the same id is a JournalMismatch.
+        Another time or another opening under the same id is a JournalMismatch: another run has it.
         """
         return await self._database.write(lambda c: runs.open_run(c, run_id, spec, opening, opened_at))
 
@@ -115,10 +115,10 @@ class Journal:
 
     async def begin_model_call(self, request: CallModel, sender: str, now: float, draw: Draw | None = None) -> Found:
         """Append what is new in `request` to the transcript and the decisions, prove that the chain ends at its
-        head, and enter the call as sent by `sender`, the run of the workflow and the attempt, with a / between.
+        head, and enter the call as sent by `sender`, one execution of its activity.
 
-        Fresh is this caller's to send. Answered and Failed tell what came of the very same call before; Lost, that
-        nothing did, or that the run went on without it.
+        Fresh is this sender's to send, however often it asks. Answered and Failed tell what came of the very same call
+        before; Lost, that nothing did, or that the run went on without it.
 
         Where a reset made the run go another way, what the journal holds of the old one from there on is replaced
         (but for rows of effects), and the decision `journal_rewritten` says so. What a fund paid for it stays paid.
@@ -180,8 +180,8 @@ class Journal:
     # Effects: one row each, under the key (run, model call, position, call id); `dispatch` is its fence.
 
     async def begin_effect(self, request: RunTool, attempt: str, now: float, *, again: bool) -> bool:
-        """Enter a dispatch as started by `attempt` (a worker and its attempt), before its handler runs. Returns
-        False, and changes nothing, where the handler must not run.
+        """Enter a dispatch as started by `attempt`, one execution of its activity, before its handler runs. Returns
+        False, and changes nothing, where the handler must not run. The same attempt is told the same again.
 
         It may where the effect has no row, or was given up under a lower dispatch. With `again`, for a tool that may
         be called again with the same operation id, also where a lower dispatch was begun and is not settled. Never

@@ -79,7 +79,7 @@ def begin_effect(connection: Connection, request: RunTool, attempt: str, now: fl
     statement = (_BEGIN_AGAIN if again else _BEGIN)[connection.dialect.name]
     if statement.row(connection, row) is not None:
         return True
-    # This very attempt's own row: the connection was lost with its commit, and the transaction is repeated.
+    # This very execution's own row: the connection was lost with its commit, and the transaction is repeated.
     own = place(request) | {"by": attempt, "under": request.dispatch}
     return connection.execute(_OWN, own).one_or_none() is not None
 

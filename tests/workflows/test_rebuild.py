@@ -48,11 +48,16 @@ def empty(journal_url: str) -> None:
             opened.execute(f"DELETE FROM {table}")
 
 
+def undated(name: str, value: Any) -> Any:
+    """Who sent or began something, without when the attempt began."""
+    return "/".join(value.split("/")[:2]) if name in ("sender", "attempt") else value
+
+
 def comparable(rows: Rows) -> dict[str, list[dict[str, Any]]]:
     """Rows without what only a clock said, and without the decision that they were made anew."""
     return {
         table: [
-            {name: value for name, value in row.items() if name not in BY_CLOCK}
+            {name: undated(name, value) for name, value in row.items() if name not in BY_CLOCK}
             for row in of_table
             if row.get("kind") != REBUILT
         ]
