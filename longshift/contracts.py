@@ -6,7 +6,7 @@ A transcript never crosses: it goes by reference, as the head of its chain and t
 from functools import lru_cache
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator
 from pydantic_core import to_json
 
 from longshift import jsontext
@@ -16,7 +16,7 @@ from longshift.context import Excerpt
 from longshift.funds import FundName
 from longshift.limits import MAX_PROBLEMS, Limits, LimitsRefused, cents, first_problems
 from longshift.memory import Memory
-from longshift.messages import Message, Payload, ToolCall, Weight, usual
+from longshift.messages import AssistantMessage, Message, Payload, ToolCall, ToolMessage, Weight, usual
 from longshift.recording import Recorded
 from longshift.status import Status
 from longshift.turns import Turn
@@ -69,6 +69,9 @@ TELLABLE = (TOOL_TRANSIENT, TOOL_MISSING, TOOL_BROKE)
 """Failure types whose message the model may read; others name what is the operator's, such as the journal."""
 WORKER_SHUTDOWN = "WorkerShutdown"
 """Failure type, Temporal's own, of an activity that its worker's end cut off."""
+RESULT_MISFIT = "ResultMisfit"
+"""Failure type of an activity that came back with a result that is none of its own, as where somebody completed it by
+hand."""
 AGAIN = "-again-"
 """Stands in the id of an activity that hands out what was handed out before."""
 OUTCOME_UNKNOWN = "OutcomeUnknown"
@@ -279,6 +282,13 @@ class CalledModel(Payload):
     refused: dict[int, str] = Field(default_factory=dict, exclude_if=usual({}))
     """Why arguments do not fit, by the position of the call: of effects about which a person would be asked in vain."""
 
+    @field_validator("turn")
+    @classmethod
+    def _check(cls, turn: Turn) -> Turn:
+        if not isinstance(turn.reply.message, AssistantMessage):
+            raise ValueError("a turn's message is an assistant message")
+        return turn
+
 
 def operation_id(run_id: str, model_call: int, position: int, call_id: str) -> str:
     """The name under which the service outside hears of one tool call: the same for every dispatch of it."""
@@ -314,6 +324,13 @@ class RanTool(Payload):
     """Wall time of the handler."""
     fatal: bool = Field(False, exclude_if=usual(False))
     """The tool says that nothing the model does can help."""
+
+    @field_validator("observation")
+    @classmethod
+    def _check(cls, observation: Recorded) -> Recorded:
+        if not isinstance(observation.message, ToolMessage):
+            raise ValueError("an observation is a tool's message")
+        return observation
 
 
 class SettleEffect(Payload):

@@ -1,5 +1,7 @@
 """What a history keeps of a message: all of it, or, where it is large, a cut copy and the weight of the whole."""
 
+from pydantic import field_validator
+
 from longshift import jsontext, observations
 from longshift.messages import (
     AssistantMessage,
@@ -22,6 +24,13 @@ class Recorded(Payload):
 
     message: Message
     whole: Weight | None = None
+
+    @field_validator("message")
+    @classmethod
+    def _check(cls, message: Message) -> Message:
+        for call in message.calls if isinstance(message, AssistantMessage) else ():
+            jsontext.canonical(call.arguments)  # raises where a number has none, which nobody could weigh
+        return message
 
     @property
     def weight(self) -> Weight:

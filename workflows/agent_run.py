@@ -129,8 +129,8 @@ class AgentRun(EffectRuns, ReadRuns, ModelRuns):
             except ActivityError as error:
                 cause = error.cause
             kind = cause.type if isinstance(cause, ApplicationError) else None
-            if isinstance(cause, ApplicationError) and kind == contracts.INPUT_REFUSED:
-                raise ApplicationError(cause.message, type=contracts.INPUT_REFUSED, non_retryable=True) from cause
+            if isinstance(cause, ApplicationError) and kind in (contracts.INPUT_REFUSED, contracts.RESULT_MISFIT):
+                raise ApplicationError(cause.message, type=kind, non_retryable=True) from cause
             if kind == contracts.TOO_LATE and "seconds" in self._early_limits and not self._past_deadline():
                 continue  # the deadline was moved meanwhile, which the activity cannot know
             return admission.not_opened(state, self._now())
@@ -147,7 +147,7 @@ class AgentRun(EffectRuns, ReadRuns, ModelRuns):
         workflow.upsert_memo(details.memo(self._view(), spec))
         return None
 
-    async def _opened_or_given_up(self, handle: workflow.ActivityHandle[Any]) -> None:
+    async def _opened_or_given_up(self, handle: calls.Pending[Any]) -> None:
         """Wait for the opening. A graceful stop lets one that is under way finish, and waits for no other attempt."""
         await workflow.wait_condition(lambda: handle.done() or self._stopped_or_late())
         if not handle.done() and not self._must_end() and workflow.patched(OPENING_STOPS):

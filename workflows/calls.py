@@ -4,10 +4,14 @@ The bodies stand in `activities/`; one test holds both sides against each other.
 Temporal's own default retries without end.
 """
 
+from collections.abc import Awaitable, Callable, Generator
 from datetime import timedelta
+from typing import Any, Generic, TypeVar, get_type_hints
 
+from pydantic import ValidationError
 from temporalio import activity, workflow
-from temporalio.common import RetryPolicy
+from temporalio.common import RawValue, RetryPolicy
+from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.workflow import ActivityCancellationType, ActivityHandle
 
 from longshift import contracts
@@ -28,6 +32,8 @@ from longshift.contracts import (
 )
 from longshift.state import MAX_DURATION
 from workflows import summaries
+
+Result = TypeVar("Result")
 
 ONCE = RetryPolicy(maximum_attempts=1)
 """For what must be admitted or judged before it is tried again."""
@@ -62,6 +68,8 @@ OPEN_HEARTBEAT_SECONDS = 10.0
 """Seconds without a sign of life before an opening is tried again; the workers' own setting is not known yet."""
 CHECK_SECONDS = 2.0
 """Seconds for the server to say which search attributes it knows; the workflow task at hand waits for it."""
+MAX_WHY = 300
+"""Characters of what is said of a result that does not fit."""
 CLOCK_MARGIN = 0.002
 """Seconds added to every time-out: Temporal counts in whole milliseconds, and takes none of zero."""
 
@@ -102,44 +110,93 @@ async def check_attributes(request: CheckAttributes) -> CheckedAttributes:
     raise NotImplementedError
 
 
-def start_open_run(request: OpenRun) -> ActivityHandle[OpenedRun]:
+class Pending(Generic[Result]):
+    """An activity under way. Its result is read where it is awaited: Temporal, which reads it before that, would fail
+    the workflow task for ever by one that does not fit, and anybody may complete an activity by hand."""
+
+    def __init__(self, reference: Callable[[Any], Awaitable[Result]], handle: ActivityHandle[RawValue | None]) -> None:
+        self._reference, self._handle = reference, handle
+        self.done, self.cancel = handle.done, handle.cancel
+
+    def __await__(self) -> Generator[Any, None, Result]:
+        """Its result. Raises ActivityError, also for a result that does not fit: of RESULT_MISFIT."""
+        given = yield from self._handle.__await__()
+        return _fitting(self._reference, given)
+
+
+def _fitting(reference: Callable[[Any], Awaitable[Result]], given: RawValue | None) -> Result:
+    """A result as the value that an activity gives. Raises ActivityError where it is none."""
+    expected = get_type_hints(reference)["return"]
+    value, why = None, "it is nothing"
+    try:
+        if given is not None:
+            value = workflow.payload_converter().from_payload(given.payload, expected)
+        if isinstance(value, expected):
+            return value  # type: ignore[no-any-return]  # which `expected` says
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        why = f"{'.'.join(map(str, first['loc'])) or 'value'}: {first['msg']}"
+    except Exception as error:  # a converter may raise anything
+        why = type(error).__name__
+    name = reference.__name__
+    text = f"the result of {name} is none that it gives, as where it was completed by hand: {why}"[:MAX_WHY]
+    raise ActivityError(
+        "the activity's result does not fit",
+        scheduled_event_id=0,
+        started_event_id=0,
+        identity="",
+        activity_type=name,
+        activity_id="",
+        retry_state=None,
+    ) from ApplicationError(text, type=contracts.RESULT_MISFIT, non_retryable=True)
+
+
+def start_open_run(request: OpenRun) -> Pending[OpenedRun]:
     """Start `open_run`, which is tried until the workflow gives it up."""
-    return workflow.start_activity(
+    return Pending(
         open_run,
-        request,
-        activity_id="open",
-        start_to_close_timeout=_duration(OPEN_ATTEMPT_SECONDS),
-        schedule_to_close_timeout=_duration(MAX_DURATION),
-        heartbeat_timeout=timedelta(seconds=OPEN_HEARTBEAT_SECONDS),
-        retry_policy=RECORDING,
-        cancellation_type=ActivityCancellationType.TRY_CANCEL,
-        summary=summaries.opening(request),
+        workflow.start_activity(
+            contracts.OPEN_RUN,
+            request,
+            result_type=RawValue,
+            activity_id="open",
+            start_to_close_timeout=_duration(OPEN_ATTEMPT_SECONDS),
+            schedule_to_close_timeout=_duration(MAX_DURATION),
+            heartbeat_timeout=timedelta(seconds=OPEN_HEARTBEAT_SECONDS),
+            retry_policy=RECORDING,
+            cancellation_type=ActivityCancellationType.TRY_CANCEL,
+            summary=summaries.opening(request),
+        ),
     )
 
 
 def start_call_model(
     request: CallModel, spec: RunSpec, seconds: float, dispatch: int, summary: str
-) -> ActivityHandle[CalledModel]:
+) -> Pending[CalledModel]:
     """Start `call_model`. The deadline is not among its time-outs: it may be moved while the call is out.
 
     Args:
         seconds: the longest it may work, beside the endpoint's own time-out.
         dispatch: 0, or how often this very call was handed out before because a worker was lost.
     """
-    return workflow.start_activity(
+    return Pending(
         call_model,
-        request,
-        activity_id=f"model-{request.number}{_again(dispatch)}",
-        start_to_close_timeout=_duration(min(spec.endpoint.timeout_seconds + MODEL_MARGIN, seconds)),
-        schedule_to_close_timeout=_duration(MAX_DURATION),
-        heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
-        retry_policy=ONCE,
-        cancellation_type=ActivityCancellationType.TRY_CANCEL,
-        summary=summary,
+        workflow.start_activity(
+            contracts.CALL_MODEL,
+            request,
+            result_type=RawValue,
+            activity_id=f"model-{request.number}{_again(dispatch)}",
+            start_to_close_timeout=_duration(min(spec.endpoint.timeout_seconds + MODEL_MARGIN, seconds)),
+            schedule_to_close_timeout=_duration(MAX_DURATION),
+            heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
+            retry_policy=ONCE,
+            cancellation_type=ActivityCancellationType.TRY_CANCEL,
+            summary=summary,
+        ),
     )
 
 
-def start_run_tool(request: RunTool, planned: Planned, spec: RunSpec, seconds: float) -> ActivityHandle[RanTool]:
+def start_run_tool(request: RunTool, planned: Planned, spec: RunSpec, seconds: float) -> Pending[RanTool]:
     """Start `run_tool`: a read may be retried and abandoned, an effect neither.
 
     Args:
@@ -147,25 +204,29 @@ def start_run_tool(request: RunTool, planned: Planned, spec: RunSpec, seconds: f
     """
     effect = planned.alone
     tool_seconds = planned.tool.timeout_seconds if planned.tool else OPEN_ATTEMPT_SECONDS
-    return workflow.start_activity(
+    return Pending(
         run_tool,
-        request,
-        activity_id=f"tool-{request.model_call}.{request.position}{_again(request.dispatch)}",
-        schedule_to_start_timeout=_duration(TAKEN_SECONDS * 2.0 ** min(request.dispatch, 16)) if effect else None,
-        start_to_close_timeout=_duration(min(tool_seconds + contracts.TOOL_MARGIN, seconds)),
-        schedule_to_close_timeout=_duration(MAX_DURATION),
-        heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
-        retry_policy=ONCE if effect else READING,
-        cancellation_type=(
-            ActivityCancellationType.WAIT_CANCELLATION_COMPLETED if effect else ActivityCancellationType.TRY_CANCEL
+        workflow.start_activity(
+            contracts.RUN_TOOL,
+            request,
+            result_type=RawValue,
+            activity_id=f"tool-{request.model_call}.{request.position}{_again(request.dispatch)}",
+            schedule_to_start_timeout=_duration(TAKEN_SECONDS * 2.0 ** min(request.dispatch, 16)) if effect else None,
+            start_to_close_timeout=_duration(min(tool_seconds + contracts.TOOL_MARGIN, seconds)),
+            schedule_to_close_timeout=_duration(MAX_DURATION),
+            heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
+            retry_policy=ONCE if effect else READING,
+            cancellation_type=(
+                ActivityCancellationType.WAIT_CANCELLATION_COMPLETED if effect else ActivityCancellationType.TRY_CANCEL
+            ),
+            summary=summaries.tool_call(request, effect=effect),
         ),
-        summary=summaries.tool_call(request, effect=effect),
     )
 
 
 def start_settle_effect(
     request: SettleEffect, spec: RunSpec, planned: Planned, times_before: int
-) -> ActivityHandle[SettledEffect]:
+) -> Pending[SettledEffect]:
     """Start `settle_effect`, which is tried until the workflow gives it up.
 
     Args:
@@ -174,31 +235,39 @@ def start_settle_effect(
     call = request.call
     tool_seconds = planned.tool.timeout_seconds if planned.tool else OPEN_ATTEMPT_SECONDS
     what = "settle" if request.resolution is None else "resolve"
-    return workflow.start_activity(
+    return Pending(
         settle_effect,
-        request,
-        activity_id=f"{what}-{call.model_call}.{call.position}{_again(times_before)}",
-        start_to_close_timeout=_duration(tool_seconds + contracts.TOOL_MARGIN + SETTLE_MARGIN),
-        schedule_to_close_timeout=_duration(MAX_DURATION if request.patient else HASTY_SECONDS),
-        heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
-        retry_policy=RECORDING,
-        cancellation_type=ActivityCancellationType.TRY_CANCEL,
-        summary=summaries.settling(request),
+        workflow.start_activity(
+            contracts.SETTLE_EFFECT,
+            request,
+            result_type=RawValue,
+            activity_id=f"{what}-{call.model_call}.{call.position}{_again(times_before)}",
+            start_to_close_timeout=_duration(tool_seconds + contracts.TOOL_MARGIN + SETTLE_MARGIN),
+            schedule_to_close_timeout=_duration(MAX_DURATION if request.patient else HASTY_SECONDS),
+            heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
+            retry_policy=RECORDING,
+            cancellation_type=ActivityCancellationType.TRY_CANCEL,
+            summary=summaries.settling(request),
+        ),
     )
 
 
-def start_close_run(request: CloseRun, spec: RunSpec) -> ActivityHandle[None]:
+def start_close_run(request: CloseRun, spec: RunSpec) -> Pending[None]:
     """Start `close_run`."""
-    return workflow.start_activity(
+    return Pending(
         close_run,
-        request,
-        activity_id="close",
-        start_to_close_timeout=_duration(OPEN_ATTEMPT_SECONDS),
-        schedule_to_close_timeout=_duration(CLOSE_SECONDS),
-        heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
-        retry_policy=RECORDING,
-        cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-        summary=summaries.closing(request.result),
+        workflow.start_activity(
+            contracts.CLOSE_RUN,
+            request,
+            result_type=RawValue,
+            activity_id="close",
+            start_to_close_timeout=_duration(OPEN_ATTEMPT_SECONDS),
+            schedule_to_close_timeout=_duration(CLOSE_SECONDS),
+            heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
+            retry_policy=RECORDING,
+            cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            summary=summaries.closing(request.result),
+        ),
     )
 
 

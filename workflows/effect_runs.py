@@ -118,7 +118,7 @@ class EffectRuns(Waiting):
         text = missed.how if missed.kind == "missing" else f"{item.call.name} could not be run"
         return barred or refusal(item.call, "unavailable", text[:500])
 
-    async def _done_or_withdrawn(self, handle: workflow.ActivityHandle[RanTool]) -> None:
+    async def _done_or_withdrawn(self, handle: calls.Pending[RanTool]) -> None:
         """Wait for an effect. Where the run is to end meanwhile, one that no worker took is withdrawn; one at work is
         left to finish, since the activity heeds no cancellation."""
         await workflow.wait_condition(lambda: handle.done() or self._stopped_or_late())

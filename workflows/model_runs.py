@@ -1,5 +1,8 @@
 """How a run makes one model call: handed out again where its worker was lost, waited for where nobody pays for it."""
 
+from contextlib import suppress
+
+from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
@@ -69,8 +72,8 @@ class ModelRuns(Waiting):
                 if lost <= REDISPATCHES:
                     continue
                 return ModelFailure(kind="lost", message="the worker was lost again and again", transient=True)
-            if failure.kind == "fund":
-                return failure  # nothing was entered
+            if failure.kind in ("fund", "internal"):
+                return failure  # nothing was entered, or nobody knows; what was entered may be sent again
             if failure.kind != "journal" or not failure.transient:
                 state.journaled(len(request.entries), len(request.decisions))
                 return failure
@@ -113,5 +116,6 @@ def _model_failure(error: ActivityError) -> ModelFailure | None:
     if not isinstance(cause, ApplicationError) or cause.type == contracts.WORKER_SHUTDOWN:
         return None
     if cause.type == contracts.MODEL_FAILURE and cause.details:
-        return ModelFailure.model_validate(cause.details[0])
+        with suppress(ValidationError):  # not ours, so the call failed of something unknown
+            return ModelFailure.model_validate(cause.details[0])
     return ModelFailure(kind="internal", message=cause.message[:500], transient=False)

@@ -20,15 +20,11 @@ READS_WAIT = "reads-wait-for-journal"
 class ReadRuns(Waiting):
     """A run that makes reads."""
 
-    def _dispatched(
-        self, spec: RunSpec, portion: Sequence[Planned], number: int
-    ) -> dict[int, workflow.ActivityHandle[RanTool]]:
+    def _dispatched(self, spec: RunSpec, portion: Sequence[Planned], number: int) -> dict[int, calls.Pending[RanTool]]:
         """The activities of the calls that need one, by position, all of them under way."""
         return {item.position: self._dispatch(spec, item, number) for item in portion if item.observation is None}
 
-    def _dispatch(
-        self, spec: RunSpec, item: Planned, number: int, dispatch: int = 0
-    ) -> workflow.ActivityHandle[RanTool]:
+    def _dispatch(self, spec: RunSpec, item: Planned, number: int, dispatch: int = 0) -> calls.Pending[RanTool]:
         state = self._state
         request = RunTool(
             run_id=state.run_id,
@@ -41,7 +37,7 @@ class ReadRuns(Waiting):
         return calls.start_run_tool(request, item, spec, admission.working_left(state))
 
     async def _observed_read(
-        self, spec: RunSpec, item: Planned, number: int, handle: workflow.ActivityHandle[RanTool], began: float
+        self, spec: RunSpec, item: Planned, number: int, handle: calls.Pending[RanTool], began: float
     ) -> tuple[Outcome, int]:
         """What came of a read, and milliseconds that count as work. Without its journal there is no observation, so
         it is waited for, and the read is dispatched again."""

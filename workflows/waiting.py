@@ -139,7 +139,7 @@ class Waiting(Attributes):
         except asyncio.TimeoutError:  # noqa: UP041  the plain name is Temporal's here
             return
 
-    async def _done_or_given_up(self, handle: workflow.ActivityHandle[Any]) -> None:
+    async def _done_or_given_up(self, handle: calls.Pending[Any]) -> None:
         """Wait for an activity, and cancel it when the run must stop now or its deadline passes."""
         await workflow.wait_condition(lambda: handle.done() or self._must_end())
         if not handle.done():

@@ -117,8 +117,15 @@ def test_activities_are_started_in_one_file_and_work_in_no_other_way() -> None:
     assert {file.relative_to(ROOT).as_posix() for file, _ in ACTIVITY_STARTS} == {"workflows/calls.py"}
     others = [(file.relative_to(ROOT).as_posix(), ast.unparse(node.args[0])) for file, node in made(*OTHER_STARTS)]
     assert others == [("workflows/calls.py", WITHIN_THE_TASK)]
-    started = {ast.unparse(node.args[0]) for _, node in ACTIVITY_STARTS}
-    assert started | {WITHIN_THE_TASK} == {reference.__name__ for reference in REFERENCES.values()}
+    started = {ast.unparse(node.args[0]): ast.unparse(node.args[1].args[0]) for _, node in made("Pending")}  # type: ignore[attr-defined]
+    assert started == {name: f"contracts.{name.upper()}" for name in REFERENCES if name != WITHIN_THE_TASK}
+    assert len(started) == len(ACTIVITY_STARTS)
+    assert {
+        ast.unparse(keyword.value)
+        for _, node in ACTIVITY_STARTS
+        for keyword in node.keywords
+        if keyword.arg == "result_type"
+    } == {"RawValue"}
 
 
 @pytest.mark.parametrize("start", [node for _, node in ACTIVITY_STARTS], ids=lambda node: ast.unparse(node.args[0]))

@@ -1,0 +1,155 @@
+"""What is none of ours: results of activities that somebody completed by hand."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from temporalio import activity
+from temporalio.api.common.v1 import Payload
+from temporalio.client import Client, WorkflowFailureError
+from temporalio.common import RawValue
+from temporalio.exceptions import ApplicationError
+
+from longshift import contracts
+from longshift.agent import Agent
+from longshift.status import Status
+from longshift.tools import tool
+from tests.workflows.raw_runs import Handle, ended, started
+from tests.workflows.running import PARROT, Script, activities_of, call, working
+from tests.workflows.suppliers import observations
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+MADE: list[str] = []
+"""Texts of effects, as they were made."""
+
+
+@tool(kind="effect")
+def post(text: str) -> str:
+    """Post a text."""
+    MADE.append(text)
+    return text
+
+
+POSTING = PARROT.model_copy(update={"tools": (*PARROT.tools, post), "unknown_outcome": "stop"})
+"""An agent that also posts, and that ends where nobody knows whether it did."""
+
+
+class ByHand:
+    """Activities that a worker takes and leaves to be completed by hand, by their ids."""
+
+    def __init__(self, *ids: str) -> None:
+        self.taken = {one: asyncio.Event() for one in ids}
+
+    def instead_of(self, body: Callable[..., Any]) -> Callable[..., Any]:
+        """The same activity, but for those ids."""
+
+        @activity.defn(name=body.__name__)
+        async def either(request: Any) -> Any:
+            taken = self.taken.get(activity.info().activity_id)
+            if taken is None:
+                return await body(body.__annotations__["request"].model_validate(request))
+            taken.set()
+            return activity.raise_complete_async()
+
+        return either
+
+
+async def run_by_hand(
+    client: Client, queue: str, journal_url: str, model: Script, agent: Agent, **results: Any
+) -> Handle:
+    """A run that has ended, some of whose activities were completed by hand: their results, by their ids with _ for
+    what may stand in no name."""
+    given = {one.replace("_", "-", 1).replace("_", "."): result for one, result in results.items()}
+    hands = ByHand(*given)
+    async with (
+        activities_of(journal_url, agent, model) as bodies,
+        working(client, queue, [hands.instead_of(body) for body in bodies]),
+        asyncio.timeout(60),
+    ):
+        handle = await started(client, queue)
+        for one, result in given.items():
+            await hands.taken[one].wait()
+            await client.get_async_activity_handle(workflow_id=queue, run_id=None, activity_id=one).complete(result)
+        async for _ in handle.fetch_history_events(wait_new_event=True):
+            pass  # until it has ended
+    return handle
+
+
+def raw(text: bytes) -> RawValue:
+    """A payload that says that it is JSON."""
+    return RawValue(Payload(metadata={"encoding": b"json/plain"}, data=text))
+
+
+USERS = {"message": {"role": "user", "content": "Hello."}}
+CALL = b'{"id":"a","name":"echo","arguments":{"text":1e999}}'
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {},
+        None,
+        {"turn": {"reply": USERS}},
+        raw(b'{"turn":{"reply":{"message":{"role":"assistant","content":"","calls":[%s]}}}}' % CALL),
+        raw(b"{"),
+        RawValue(Payload(metadata={"encoding": b"none/known"}, data=b"{}")),
+    ],
+    ids=["empty", "nothing", "a user's turn", "a number out of range", "no JSON", "an unknown encoding"],
+)
+async def test_a_model_call_that_was_completed_by_hand_with_no_turn_has_failed(
+    client: Client, queue: str, journal_url: str, result: Any
+) -> None:
+    end = await ended(await run_by_hand(client, queue, journal_url, Script("Done."), PARROT, model_1=result))
+    assert (end.status, end.model_calls, end.notes) == (Status.MODEL_FAILED, 1, ())
+    assert end.detail.startswith("the result of call_model is none that it gives")
+
+
+async def test_a_read_that_was_completed_by_hand_with_no_observation_could_not_be_run(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    model = Script([call("one", "echo", text="a")], "Done.")
+    handle = await run_by_hand(client, queue, journal_url, model, PARROT, tool_1_0={"observation": USERS})
+    assert (await ended(handle)).status is Status.COMPLETED
+    [observed] = await observations(journal_url, handle.id)
+    assert observed["error"] == {"kind": "unavailable", "message": "echo could not be run"}
+
+
+async def test_an_effect_that_was_completed_by_hand_with_no_observation_is_settled_by_the_ledger(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    MADE.clear()
+    model = Script([call("one", "post", text="a")], "Done.")
+    end = await ended(await run_by_hand(client, queue, journal_url, model, POSTING, tool_1_0={}))
+    assert (end.status, MADE) == (Status.COMPLETED, ["a"])
+
+
+async def test_what_the_ledger_knows_is_unknown_where_that_was_completed_by_hand_too(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    model = Script([call("one", "post", text="a")], "Done.")
+    end = await ended(
+        await run_by_hand(client, queue, journal_url, model, POSTING, tool_1_0={}, settle_1_0={"fence": "high"})
+    )
+    assert (end.status, end.unknown_calls) == (Status.OUTCOME_UNKNOWN, ("one",))
+    assert "the result of settle_effect is none that it gives" in end.detail
+
+
+async def test_a_run_whose_opening_was_completed_by_hand_with_nothing_fails_and_says_so(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    handle = await run_by_hand(client, queue, journal_url, Script("Done."), PARROT, open={})
+    with pytest.raises(WorkflowFailureError) as failed:
+        await handle.result()
+    assert isinstance(failed.value.cause, ApplicationError)
+    assert failed.value.cause.type == contracts.RESULT_MISFIT
+    assert failed.value.cause.message.startswith("the result of open_run is none that it gives")
+
+
+async def test_a_run_whose_close_was_completed_by_hand_with_something_ends_with_a_note(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    end = await ended(await run_by_hand(client, queue, journal_url, Script("Done."), PARROT, close={}))
+    assert (end.status, end.answer) == (Status.COMPLETED, "Done.")
+    assert end.notes[-1].startswith("the journal does not hold the end of this run: the result of close_run is none")
