@@ -47,6 +47,11 @@ OPENING_SECONDS = 10.0
 """Seconds that a graceful stop gives to the opening of a run."""
 OPENING_STOPS = "opening-stops"
 """Runs from before this patch are opened before they heed a graceful stop."""
+NOT_CARRIED = (
+    "is not what the run before it in its chain carries on; start a shift without a cron schedule and without a retry "
+    "policy, and let a Schedule start one again and again"
+)
+"""Why the second run of such a chain is refused."""
 
 
 @workflow.defn(name=contracts.WORKFLOW)
@@ -72,8 +77,11 @@ class AgentRun(EffectRuns, ReadRuns, ModelRuns):
             self._given = read_input(args)
             self._given_seconds = self._given.limits.get("seconds")
         else:
-            carried = Carried.model_validate(args[0])
-            self._spec, self._state = shared_spec(spec_text(carried.spec)), carried.state
+            try:
+                carried = Carried.model_validate(args[0] if len(args) == 1 else None)
+                self._spec, self._state = shared_spec(spec_text(carried.spec)), carried.state
+            except ValueError:  # a run starts anew by nothing but continue-as-new
+                raise InputRefused({"input": NOT_CARRIED}) from None
 
     @workflow.run
     async def run(self, *args: Any) -> RunResult:

@@ -1,22 +1,24 @@
-"""What is none of ours: results of activities that somebody completed by hand."""
+"""What is none of ours: results of activities that somebody completed by hand, and runs that Temporal began again."""
 
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from temporalio import activity
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, WorkflowFailureError
-from temporalio.common import RawValue
+from temporalio.common import RawValue, RetryPolicy
 from temporalio.exceptions import ApplicationError
 
 from longshift import contracts
 from longshift.agent import Agent
+from longshift.contracts import RunResult
 from longshift.status import Status
 from longshift.tools import tool
 from tests.workflows.raw_runs import Handle, ended, started
-from tests.workflows.running import PARROT, Script, activities_of, call, working
+from tests.workflows.running import GIVEN, PARROT, Script, activities_of, call, shop_open, working
 from tests.workflows.suppliers import observations
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -153,3 +155,36 @@ async def test_a_run_whose_close_was_completed_by_hand_with_something_ends_with_
     end = await ended(await run_by_hand(client, queue, journal_url, Script("Done."), PARROT, close={}))
     assert (end.status, end.answer) == (Status.COMPLETED, "Done.")
     assert end.notes[-1].startswith("the journal does not hold the end of this run: the result of close_run is none")
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        {"cron_schedule": "@every 1s"},
+        {"retry_policy": RetryPolicy(maximum_attempts=2), "run_timeout": timedelta(seconds=1)},
+    ],
+    ids=["a cron schedule", "a retry policy"],
+)
+async def test_the_second_run_of_a_start_that_temporal_repeats_is_refused(
+    client: Client, queue: str, journal_url: str, again: dict[str, Any]
+) -> None:
+    held = [1] if "retry_policy" in again else []
+    async with shop_open(client, queue, journal_url, PARROT, Script("Done.", held=held)):
+        first = await client.start_workflow(contracts.WORKFLOW, GIVEN, id=queue, task_queue=queue, **again)
+        async with asyncio.timeout(30):
+            second = await next_run(client, first.id, first.first_execution_run_id)
+            refused = [event async for event in second.fetch_history_events(wait_new_event=True)][-1]
+        if "cron_schedule" in again:
+            await client.get_workflow_handle(queue).terminate()
+    failure = refused.workflow_execution_failed_event_attributes.failure
+    assert failure.application_failure_info.type == contracts.INPUT_REFUSED
+    assert "without a cron schedule and without a retry policy" in failure.message
+
+
+async def next_run(client: Client, run_id: str, first: str | None) -> Handle:
+    """The run that Temporal begins after another one, which is waited for."""
+    handle = client.get_workflow_handle(run_id, run_id=first)
+    events = [event async for event in handle.fetch_history_events(wait_new_event=True)]
+    completed = events[-1].workflow_execution_completed_event_attributes.new_execution_run_id
+    timed_out = events[-1].workflow_execution_timed_out_event_attributes.new_execution_run_id
+    return client.get_workflow_handle(run_id, run_id=completed or timed_out, result_type=RunResult)
