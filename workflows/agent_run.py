@@ -151,7 +151,7 @@ class AgentRun(EffectRuns, ReadRuns, ModelRuns):
             state.append_recorded(recorded, Entry())
             if recorded.message.role == "assistant":
                 state.use_ids(call.id for call in recorded.message.calls)
-        state.journaled(len(state.entries), 0)  # the activity has put them there
+        state.entries.clear()  # they stand in the journal; what was forgotten of them goes there with the first call
         workflow.upsert_memo(details.memo(self._view(), spec))
         return None
 

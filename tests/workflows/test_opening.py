@@ -1,4 +1,4 @@
-"""Runs that cannot be opened for now: a stop and the deadline hold all the same."""
+"""Runs that cannot be opened for now: a stop and the deadline hold all the same. And what an opening leaves behind."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,10 +10,13 @@ from temporalio.exceptions import ApplicationError
 
 from activities import failures
 from longshift import contracts
-from longshift.contracts import OpenedRun, OpenRun
+from longshift.contracts import OpenedRun, OpenRun, RunInput
+from longshift.memory import KEPT
+from longshift.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from longshift.observations import ok
 from longshift.status import Status
 from tests.workflows.raw_runs import ended, given, started
-from tests.workflows.running import PARROT, Script, activities_of, working
+from tests.workflows.running import PARROT, Script, activities_of, call, shop_open, working
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -49,3 +52,17 @@ async def test_a_deadline_that_only_the_agent_knows_ends_a_run_that_is_not_opene
     async with failing_to_open(client, queue, journal_url, failures.too_late("its deadline passed")):
         end = await ended(await started(client, queue))
     assert (end.status, end.model_calls) == (Status.TIME_LIMIT, 0)
+
+
+async def test_no_call_id_of_a_long_opening_is_used_again(client: Client, queue: str, journal_url: str) -> None:
+    messages: list[Message] = [UserMessage(content="Say it.")]
+    for number in range(KEPT + 44):
+        asked = call(f"c{number}", "echo", text=str(number))
+        messages.append(AssistantMessage(content="", calls=(asked,)))
+        messages.append(ToolMessage(call_id=asked.id, name=asked.name, content=ok(str(number))))
+    model = Script([call("new", "echo", text="a")], [call("c0", "echo", text="b")])
+    async with shop_open(client, queue, journal_url, PARROT, model):
+        opening = RunInput(agent="parrot", messages=tuple(messages), limits={"context_bytes": 1_000_000})
+        end = await ended(await started(client, queue, opening))
+    assert (end.status, end.model_calls) == (Status.REPEATED_CALL_ID, 2)
+    assert "the call id c0 was used before in this run" in end.detail
