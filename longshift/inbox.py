@@ -4,6 +4,7 @@ A message may come from the client, the Temporal UI or its command line, with an
 raises for a stop; the others raise MessageRefused with the field and the remedy.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from pydantic import JsonValue
@@ -15,7 +16,7 @@ from longshift.state import RunState, Stop
 MAX_TEXT_BYTES = 64 * 1024
 """Bytes of a user's message."""
 MAX_WAITING_TEXT_BYTES = 256 * 1024
-"""Bytes of all users' messages that wait for the next model call."""
+"""Bytes of all users' messages that wait for the next model call, or for the journal: they travel in one payload."""
 MAX_REASON = 500
 """Characters kept of a reason."""
 MAX_REQUEST_ID = 200
@@ -63,8 +64,14 @@ def read_limits(args: tuple[Any, ...]) -> tuple[dict[str, JsonValue], str | None
     return changes, _request_id(given.get("request_id"))
 
 
-def read_tell(state: RunState, args: tuple[Any, ...]) -> tuple[str, str | None]:
+def read_tell(
+    state: RunState, args: tuple[Any, ...], entered_count: Callable[[], bool] = lambda: True
+) -> tuple[str, str | None]:
     """A user's message and its request id: a text, or `{"text": "...", "request_id": "..."}`.
+
+    Args:
+        entered_count: whether it may be refused for messages that stand in the transcript already and wait for the
+            journal; asked only where it would be.
 
     Raises MessageRefused.
     """
@@ -83,9 +90,17 @@ def read_tell(state: RunState, args: tuple[Any, ...]) -> tuple[str, str | None]:
         raise MessageRefused("text: holds a lone surrogate, which is not Unicode text") from None
     if size > MAX_TEXT_BYTES:
         raise MessageRefused(f"text: has {size} bytes, at most {MAX_TEXT_BYTES} are accepted")
-    if waiting + size > MAX_WAITING_TEXT_BYTES:
+    full = waiting + size > MAX_WAITING_TEXT_BYTES
+    if full or (waiting + _entered(state) + size > MAX_WAITING_TEXT_BYTES and entered_count()):
         raise MessageRefused("text: too many messages wait for the next model call already; send it after that")
     return text, _request_id(fields.get("request_id"))
+
+
+def _entered(state: RunState) -> int:
+    """Bytes of the users' messages in the transcript that the journal does not hold yet: of a run whose fund or whose
+    journal keeps it waiting."""
+    messages = [entry.message for entry in state.entries if entry.message is not None]
+    return sum(jsontext.size(message.content) for message in messages if message.role == "user")
 
 
 def _request_id(given: object) -> str | None:

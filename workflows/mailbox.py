@@ -28,6 +28,13 @@ ReadAnswer = Callable[[RunState, tuple[Any, ...], float], PersonsAnswer]
 MESSAGE_REFUSED = "MessageRefused"
 """Failure type of an update that is refused; nothing was changed."""
 
+TELLS_ENTERED = "tells-entered-count"
+"""Runs from before this patch take any number of messages while their fund keeps them waiting."""
+
+
+def _entered_count() -> bool:
+    return workflow.patched(TELLS_ENTERED)
+
 
 @contextmanager
 def _refusing() -> Iterator[None]:
@@ -94,7 +101,7 @@ class Mailbox:
     @workflow.update(name=contracts.TELL, description="A user's message: a text, or {text, request_id}.")
     def tell(self, *args: Any) -> int:
         """A user's message for the next model call. Returns how many wait."""
-        text, request_id = inbox.read_tell(self._state, args)
+        text, request_id = inbox.read_tell(self._state, args, _entered_count)
         if self._state.request_is_new(request_id):
             self._state.tells.append(text)
             self._received("tell", text=text)

@@ -17,6 +17,7 @@ from longshift.inbox import (
     read_stop,
     read_tell,
 )
+from longshift.messages import UserMessage
 from longshift.state import RECENT_REQUESTS, RunState, Stop
 
 ANY_TEXT = st.text(st.characters())
@@ -168,6 +169,16 @@ def test_messages_that_wait_are_bounded_together() -> None:
     for _ in range(MAX_WAITING_TEXT_BYTES // MAX_TEXT_BYTES):
         run.tells.append(read_tell(run, ("x" * MAX_TEXT_BYTES,))[0])
     assert why(lambda: read_tell(run, ("x",))).startswith("text: too many messages wait")
+
+
+def test_messages_of_the_transcript_that_the_journal_does_not_hold_yet_count_with_those_that_wait() -> None:
+    run = state()
+    texts = ["x" * MAX_TEXT_BYTES] * (MAX_WAITING_TEXT_BYTES // MAX_TEXT_BYTES)
+    run.take_in([UserMessage(content=text) for text in texts], None)
+    assert why(lambda: read_tell(run, ("x",))).startswith("text: too many messages wait")
+    assert read_tell(run, ("x",), lambda: False) == ("x", None)
+    run.journaled(1, 0)
+    assert read_tell(run, ("x",)) == ("x", None)
 
 
 def test_the_same_request_counts_once_while_it_is_remembered() -> None:

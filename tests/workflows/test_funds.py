@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowHandle
 
 from activities.run_activities import Activities
 from client.errors import Refused
@@ -13,11 +14,15 @@ from client.funds import Funds
 from client.shifts import Shifts
 from endpoints.config import Price, ReplayConfig, ReplayTurn
 from endpoints.replay import ReplayEndpoint
+from longshift import contracts
 from longshift.agent import Agent
 from longshift.contracts import RunInput
 from longshift.funds import Fund
+from longshift.inbox import MAX_TEXT_BYTES, MAX_WAITING_TEXT_BYTES
 from longshift.status import Status
+from longshift.view import StateView
 from store.journal import Journal
+from tests.workflows.raw_runs import until as looked_until
 from tests.workflows.running import GIVEN, HEARTBEAT_SECONDS, PARROT, Script, decisions, shop_open, until, working
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -110,6 +115,35 @@ async def test_a_run_that_may_wait_goes_on_when_its_fund_was_raised(
     assert (ended.status, ended.model_calls) == (Status.COMPLETED, 1)
     assert "unfunded" in await decisions(journal_url, run_id)
     assert await funds.list() == [Fund(name="research", budget=CENT, reserved=CENT)]
+
+
+async def test_users_messages_to_a_run_that_waits_for_its_fund_are_bounded_also_once_they_stand_in_its_transcript(
+    client: Client, queue: str, journal_url: str, shifts: Shifts
+) -> None:
+    funds = Funds(journal_url)
+    await funds.set("research", CENT - 1)
+    async with shop_open(client, queue, journal_url, FUNDED, Script("Hello.")):
+        given = GIVEN.model_copy(update={"limits": {"on_limit": "wait", "context_bytes": 4 * MAX_WAITING_TEXT_BYTES}})
+        run_id = await shifts.start(given)
+        await until(shifts, run_id, "waiting: MODEL_COST_LIMIT")
+        handle = client.get_workflow_handle(run_id)
+        for number in range(MAX_WAITING_TEXT_BYTES // MAX_TEXT_BYTES):
+            await shifts.tell(run_id, str(number) * MAX_TEXT_BYTES)
+        await looked_until(lambda: taken_in(handle, 6))  # system prompt and task stand before them
+        with pytest.raises(Refused, match="too many messages wait"):
+            await shifts.tell(run_id, "One more.")
+        await handle.signal(contracts.TELL, "One more.")
+        await funds.raise_by("research", 1, "request-1")
+        await handle.signal(contracts.RESUME)  # any message has the fund asked
+        ended = await shifts.result(run_id)
+    assert (ended.status, ended.model_calls, ended.messages) == (Status.COMPLETED, 1, 7)
+    assert "tell_refused" in await decisions(journal_url, run_id)
+
+
+async def taken_in(handle: WorkflowHandle[Any, Any], messages: int) -> bool:
+    """Whether so many messages stand in a run's transcript."""
+    seen: StateView = await handle.query(contracts.STATE, result_type=StateView)
+    return seen.messages == messages
 
 
 async def test_many_runs_at_once_end_with_an_answer_or_by_their_fund_which_pays_to_its_last_cent(
