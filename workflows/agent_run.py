@@ -47,6 +47,10 @@ OPENING_SECONDS = 10.0
 """Seconds that a graceful stop gives to the opening of a run."""
 OPENING_STOPS = "opening-stops"
 """Runs from before this patch are opened before they heed a graceful stop."""
+OPENING_WAIT_SECONDS, OPENING_WAIT_CAP_SECONDS = 1.0, 300.0
+"""Seconds before an opening that gave up at a deadline that has moved is tried anew, the first wait and the longest."""
+OPENING_WAITS = "opening-waits"
+"""Runs from before this patch try it anew at once."""
 NOT_CARRIED = (
     "is not what the run before it in its chain carries on; start a shift without a cron schedule and without a retry "
     "policy, and let a Schedule start one again and again"
@@ -127,7 +131,7 @@ class AgentRun(EffectRuns, ReadRuns, ModelRuns):
 
     async def _open(self, given: RunInput) -> End | None:
         """Have the agent resolved and the journal begun."""
-        state = self._state
+        state, attempts = self._state, 0
         while True:
             handle = calls.start_open_run(OpenRun(run_id=state.run_id, started_at=state.started_at, given=given))
             await self._opened_or_given_up(handle)
@@ -140,7 +144,9 @@ class AgentRun(EffectRuns, ReadRuns, ModelRuns):
             if isinstance(cause, ApplicationError) and kind in (contracts.INPUT_REFUSED, contracts.RESULT_MISFIT):
                 raise ApplicationError(cause.message, type=kind, non_retryable=True) from cause
             if kind == contracts.TOO_LATE and "seconds" in self._early_limits and not self._past_deadline():
-                continue  # the deadline was moved meanwhile, which the activity cannot know
+                attempts += 1  # the deadline was moved meanwhile, which the activity cannot know
+                if not workflow.patched(OPENING_WAITS) or await self._opening_due(attempts):
+                    continue
             return admission.not_opened(state, self._now())
         spec = self._spec = shared_spec(spec_text(opened.spec))
         state.limits = self._with_early_limits(spec.agent.limits)
@@ -154,6 +160,18 @@ class AgentRun(EffectRuns, ReadRuns, ModelRuns):
         state.entries.clear()  # they stand in the journal; what was forgotten of them goes there with the first call
         workflow.upsert_memo(details.memo(self._view(), spec))
         return None
+
+    async def _opening_due(self, attempts: int) -> bool:
+        """Wait before the opening is tried anew, after so many attempts; any message has it tried at once. False where
+        a stop or the deadline ended the wait."""
+        received = self._messages_received
+        self._enter("waiting before it is opened")
+        seconds = judgement.backoff(attempts, OPENING_WAIT_SECONDS, OPENING_WAIT_CAP_SECONDS)
+        await self._wait(
+            lambda: self._messages_received != received or self._stopped_or_late(), seconds, "back-off of the opening"
+        )
+        self._enter("opening")
+        return not self._stopped_or_late()
 
     async def _opened_or_given_up(self, handle: calls.Pending[Any]) -> None:
         """Wait for the opening. A graceful stop lets one that is under way finish, and waits for no other attempt."""

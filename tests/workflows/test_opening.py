@@ -1,5 +1,6 @@
 """Runs that cannot be opened for now: a stop and the deadline hold all the same. And what an opening leaves behind."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -52,6 +53,26 @@ async def test_a_deadline_that_only_the_agent_knows_ends_a_run_that_is_not_opene
     async with failing_to_open(client, queue, journal_url, failures.too_late("its deadline passed")):
         end = await ended(await started(client, queue))
     assert (end.status, end.model_calls) == (Status.TIME_LIMIT, 0)
+
+
+async def test_an_opening_that_gives_up_at_a_deadline_that_has_moved_is_tried_anew_more_and_more_slowly(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    async with failing_to_open(client, queue, journal_url, failures.too_late("its deadline passed")):
+        handle = await started(client, queue)
+        await handle.signal(contracts.SET_LIMITS, {"seconds": 86400})
+        waits: list[int] = []
+        async with asyncio.timeout(30):
+            async for event in handle.fetch_history_events(wait_new_event=True):
+                if event.HasField("timer_started_event_attributes"):
+                    seconds = event.timer_started_event_attributes.start_to_fire_timeout.seconds
+                    waits += [seconds] if seconds < 3600 else []
+                if len(waits) == 2:
+                    break
+        await handle.signal(contracts.STOP)
+        end = await ended(handle)
+    assert waits == [1, 2]
+    assert (end.status, end.model_calls) == (Status.STOP_REQUESTED, 0)
 
 
 async def test_no_call_id_of_a_long_opening_is_used_again(client: Client, queue: str, journal_url: str) -> None:
