@@ -5,7 +5,7 @@ Functions of one transaction, of one statement wherever two workers could come b
     no row   -> fenced     the dispatch was given up: it never began, and neither it nor a lower one ever will
     fenced   -> started    by a higher dispatch only
     started  -> unknown    the handler is over and cannot say what came of it
-    started  -> fenced     by its own worker, which stood still and did not begin the handler
+    started  -> fenced     by its own worker, which did not begin the handler in time
     started, unknown -> started    by a higher dispatch, and only of a tool that may be called again (idempotent)
     started, unknown -> settled    by the handler, or by a person's word; what is settled stays as it is
 
