@@ -95,7 +95,7 @@ def cut(found: dict[str, Any], tokens: int) -> bool:
     """Whether a turn was cut at its tokens. The engine tells of that only inside a call. Of mere text there is no way
     to know: it counts as cut where it has a byte for each token, which whole turns are far from."""
     calls = found["function_calls"] or found["suppressed_calls"]
-    return not found["success"] or not calls and len(found["reasoning"].encode()) >= tokens
+    return not found["success"] or (not calls and len(found["reasoning"].encode()) >= tokens)
 
 
 def _key(*conversation: Any) -> str:
