@@ -89,6 +89,9 @@ async def measure_paused(folder: Path, size: int, cap: float) -> Paused:
         try:
             await polled(client, subject.name, worker)
             await (await begin(client, subject, WARM_UP)).result()
+            started = resident_bytes(worker.pid)
+            first = await asyncio.gather(*[begin(client, subject, STEPS) for _ in range(min(ASKED_AT_ONCE, size))])
+            await asyncio.gather(*[shift.result() for shift in first])
             before = resident_bytes(worker.pid)
             limits: dict[str, int | str] = {"model_calls": STEPS, "on_limit": "wait"}
             async with asyncio.timeout(cap):
@@ -99,7 +102,7 @@ async def measure_paused(folder: Path, size: int, cap: float) -> Paused:
             after, files = resident_bytes(worker.pid), open_files(worker.pid)
         finally:
             await worker.kill()
-    return Paused(shifts=size, steps=STEPS, before=before, after=after, files=files)
+    return Paused(shifts=size, steps=STEPS, started=started, before=before, after=after, files=files)
 
 
 async def _waiting(handle: WorkflowHandle[Any, Any]) -> None:

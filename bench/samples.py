@@ -110,8 +110,11 @@ class Paused(Measured):
     shifts: int
     steps: int
     """That each did before it waited."""
+    started: int
+    """Bytes of the worker's memory after its first shift."""
     before: int
-    """Bytes of the worker's memory after one shift."""
+    """After as many at once as are started at once here, which have ended: what grows once for all shifts to come has
+    grown."""
     after: int
     """With all of them waiting."""
     files: int

@@ -181,6 +181,7 @@ def _paused(paused: Paused) -> Iterator[str]:
     yield (
         f"{paused.shifts} shifts that wait after {paused.steps} steps each, all in one worker's memory: "
         f"{paused.after / MB:.0f} MB, {paused.before / MB:.0f} MB before them, so {each:.0f} KB each; "
+        f"{paused.started / MB:.0f} MB before it had done any at once; "
         f"{paused.files} file handles."
     )
 
