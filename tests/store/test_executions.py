@@ -138,6 +138,22 @@ async def test_an_effect_that_was_cancelled_while_it_waited_for_a_thread_never_b
     hung.threads.leave()
 
 
+async def test_an_effect_that_waits_for_a_thread_while_its_worker_ends_never_begins(journal: Journal) -> None:
+    hung, supplier = Hung(), Supplier(600)
+    worker = await opened(journal, supplier.agent, in_thread=hung.run)
+    execution = executed(1)
+    lost = asyncio.ensure_future(execution.run(worker.run_tool, ORDER))
+    await hung.waiting.wait()
+    execution.worker_shutdown()
+    await asyncio.wait([lost], timeout=PATIENCE)
+    await hung.over()
+    with pytest.raises(ApplicationError, match="place was not begun in time"):
+        await lost
+    assert supplier.orders == []
+    assert await standing(worker) == SettledEffect(fence=0)
+    hung.threads.leave()
+
+
 async def test_a_thread_that_stood_still_with_its_process_begins_nothing() -> None:
     """No timer of the process could fire meanwhile: the thread itself looks at the clock."""
     beginning, begun = Beginning(0.05), list[str]()
