@@ -103,7 +103,7 @@ def test_the_look_ups_of_one_turn_stand_together() -> None:
     ]
     refused = observations.error("not_found", "there is no such product")
     texts = (observations.ok(SHELF["almond-cup"]), refused, observations.ok(SHELF["banana-cup"]))
-    messages = (
+    messages: tuple[Message, ...] = (
         UserMessage(content=GIVEN.text),
         AssistantMessage(content="", calls=tuple(calls)),
         *(ToolMessage(call_id=c.id, name=c.name, content=text) for c, text in zip(calls, texts, strict=True)),
