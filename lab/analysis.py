@@ -122,19 +122,19 @@ class Retries:
     mixture: Mixture | None
     """None where the attempts cannot tell: nothing succeeded, or all came out alike."""
     alike: bool
-    """Whether some tasks succeeded and some failed, each at all of its attempts."""
+    """Whether each task's attempts all came out alike, step by step."""
 
     @property
     def sentence(self) -> str:
         """Whether a hard fraction shows."""
         last, attempts, at = self.within[-1], len(self.within), f"at {self.length} look-ups"
-        if self.alike:
-            return (
-                f"All {attempts} attempts at each task came out alike {at}, right at {last} of the tasks: so they do "
-                "where the endpoint leaves nothing to chance, and then say nothing of retries."
-            )
-        if self.mixture is None:
+        if not last.k:
             return f"Nothing succeeded {at} within {attempts} attempts, so nothing can be said of retries."
+        if self.mixture is None:
+            return (
+                f"All {attempts} attempts at each task came out alike {at}, each step, right at {last} of the tasks. "
+                "So they do where the endpoint leaves nothing to chance, and then say nothing of retries."
+            )
         interval = self.mixture.interval
         h = f"{self.mixture.hard:.3g} ({interval.low:.3g} to {interval.high:.3g})"
         came = (
@@ -239,14 +239,14 @@ def analyse(plan: Plan, grades: Mapping[Key, Grade]) -> list[Findings]:
 
 def _findings(plan: Plan, condition: Condition, grades: Mapping[Key, Grade]) -> Findings:
     first: dict[int, list[Grade]] = defaultdict(list)
-    tried: dict[int, list[bool]] = defaultdict(list)
+    tried: dict[int, list[Grade]] = defaultdict(list)
     for (of, length, instance, attempt), grade in sorted(grades.items()):
         if of != condition:
             continue
         if attempt == 1:
             first[length].append(grade)
         if length == plan.retry_length:
-            tried[instance].append(grade.right)
+            tried[instance].append(grade)
     lengths = {length: Rate(sum(one.right for one in found), len(found)) for length, found in sorted(first.items())}
     every = [one for found in first.values() for one in found]
     p, r = _chain(every)
@@ -336,12 +336,13 @@ def _culprit(steps: Sequence[Step]) -> Step | None:
     return worst if accident * len(steps) < CHANCE else None
 
 
-def _retries(length: int, tried: Sequence[Sequence[bool]]) -> Retries:
+def _retries(length: int, tried: Sequence[Sequence[Grade]]) -> Retries:
     attempts = len(tried[0])
-    within = [Rate(sum(any(one[:k]) for one in tried), len(tried)) for k in range(1, attempts + 1)]
-    successes = Counter(map(sum, tried))
-    alone = sum(map(sum, tried)) / (attempts * len(tried))
-    alike = successes.keys() == {0, attempts}
+    right = [[grade.right for grade in one] for one in tried]
+    within = [Rate(sum(any(one[:k]) for one in right), len(right)) for k in range(1, attempts + 1)]
+    successes = Counter(map(sum, right))
+    alone = sum(map(sum, right)) / (attempts * len(right))
+    alike = all(grade == one[0] for one in tried for grade in one)
     return Retries(
         length=length,
         within=within,

@@ -180,7 +180,7 @@ def test_attempts_that_all_come_out_alike_say_nothing_of_retries() -> None:
 
     assert found is not None
     assert (found.alike, found.mixture) == (True, None)
-    assert found.sentence.startswith("All 4 attempts at each task came out alike at 4 look-ups, right at 0.75 (")
+    assert found.sentence.startswith("All 4 attempts at each task came out alike at 4 look-ups, each step, right at ")
 
 
 def test_where_too_few_look_ups_came_after_a_wrong_one_no_rate_is_told() -> None:
