@@ -34,6 +34,8 @@ from worker.dev_server import DevServer
 from workflows.agent_run import AgentRun
 
 QUEUE = "reliability"
+PLAN = "plan.json"
+"""In the experiment's folder: what it is of."""
 HEARTBEAT_SECONDS = 5.0
 """Seconds without a sign of life after which a step of a worker that was killed is done again."""
 LOOK_SECONDS = 1.0
@@ -95,26 +97,29 @@ async def conduct(
         return [await _graded(journal, shifts, planned) for planned in runs_of(plan)]
 
 
-def keep(plan: Plan, folder: Path) -> None:
-    """Write down what the folder is of, or find it written.
+def refuse_other(plan: Plan, folder: Path) -> None:
+    """Raises ExperimentRefused where the folder is of something else."""
+    file = folder / PLAN
+    if file.exists() and file.read_text(encoding="utf-8") != _text(plan):
+        raise ExperimentRefused(
+            f"--output: {folder} holds an experiment with other options, see {file}; give those to go on with it, "
+            "or another folder"
+        )
 
-    Raises ExperimentRefused where it is of something else.
-    """
-    file = folder / "plan.json"
-    text = plan.model_dump_json(indent=1) + "\n"
-    if file.exists():
-        if file.read_text(encoding="utf-8") != text:
-            raise ExperimentRefused(
-                f"--output: {folder} holds an experiment with other options, see {file}; give those to go on with it, "
-                "or another folder"
-            )
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(file, text)
+
+def keep(plan: Plan, folder: Path) -> None:
+    """Write down what the folder is of, or find it written. Raises ExperimentRefused where it is of something else."""
+    refuse_other(plan, folder)
+    write_whole(folder / PLAN, _text(plan))
+
+
+def _text(plan: Plan) -> str:
+    return plan.model_dump_json(indent=1) + "\n"
 
 
 def write_whole(file: Path, text: str) -> None:
-    """Write a file that is there with all of its text or not at all, whenever this is killed."""
+    """Write a file, and its folder, that is there with all of its text or not at all, whenever this is killed."""
+    file.parent.mkdir(parents=True, exist_ok=True)
     beside = file.with_name(f"{file.name}.new")
     beside.write_text(text, encoding="utf-8")
     beside.replace(file)

@@ -19,6 +19,8 @@ ROUNDING = 1e-9
 """Relative size below which a difference is one of rounding."""
 CONFIDENCE = 0.95
 """Of an interval."""
+MOST = 10**15
+"""Of steps, attempts or trials; more would not be told apart by a float."""
 
 
 class LabExtraMissing(Exception):
@@ -108,6 +110,8 @@ def budget_for(f: float, eps: float) -> int:
     if f == 1:
         return 1
     steps = math.log(eps) / math.log1p(-f)
+    if steps > MOST:
+        raise ValueError(f"f is {f:g}: more than {MOST} steps would be needed; give a larger probability")
     whole = round(steps)
     return whole if whole > 0 and math.isclose(steps, whole, rel_tol=ROUNDING) else math.ceil(steps)
 
@@ -214,6 +218,6 @@ def _probability(name: str, value: float) -> float:
 
 
 def _count(name: str, value: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{name} must be a whole number from 0, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST:
+        raise ValueError(f"{name} must be a whole number from 0 to {MOST}, not {str(value)[:40]}")
     return value

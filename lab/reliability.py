@@ -19,7 +19,7 @@ from client.report.plots import duration
 from endpoints.config import EndpointConfig, OpenAIConfig, ReplayConfig
 from endpoints.factory import open_endpoint
 from lab.analysis import analyse
-from lab.experiment import Graded, Progress, conduct, keep
+from lab.experiment import Graded, Progress, conduct, refuse_other
 from lab.formulas import of_scipy
 from lab.identity import earlier, identify
 from lab.page import page
@@ -126,7 +126,8 @@ def _key(one: Graded) -> tuple[Any, int, int, int]:
 
 
 async def _conducted(plan: Plan, output: Path, config: EndpointConfig) -> tuple[list[Graded], list[JsonValue]]:
-    keep(plan, output)
+    refuse_other(plan, output)
+    show.note(f"{plan.runs} shifts, kept in {output}")
     endpoint = open_endpoint(plan.endpoint, config)
     try:
         # One that has ended is told anew from what it left; nothing is asked of the endpoint then.

@@ -207,5 +207,9 @@ def test_the_command_measures_an_endpoint_and_writes_what_it_found(
     written = {file.name for file in Path("out").iterdir() if file.is_file()}
     assert {"report.html", "success.svg", "success.png", "errors.svg", "errors.png"} <= written
 
+    nobody = words.replace("--endpoint scripted", "--endpoint http://127.0.0.1:9/v1 --model typo")
+    assert CliRunner().invoke(command_line, [*nobody.split(), "-o", "never"]).exit_code == 2
+    assert not Path("never").exists(), "what never began claims no folder"
+
     ended = CliRunner().invoke(command_line, [*words.split(), "--instances", "2", "-o", "out"])
     assert (ended.exit_code, "holds an experiment with other options" in ended.stderr) == (2, True)
