@@ -161,10 +161,14 @@ async def until_listed(shifts: Shifts, run_id: str, words: str) -> None:
             await asyncio.sleep(LOOK_SECONDS)
 
 
-async def current_details(house: OrderHouse, run_id: str) -> str:
-    """What the Temporal UI shows above the history."""
-    metadata: Any = await house.handle(run_id).query(METADATA, result_type=WorkflowMetadata)
-    return str(metadata.current_details)
+async def until_detailed(house: OrderHouse, run_id: str, words: str) -> None:
+    """Wait until the Temporal UI shows these words above the history: not while the run tries the journal again."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            metadata: Any = await house.handle(run_id).query(METADATA, result_type=WorkflowMetadata)
+            if words in str(metadata.current_details):
+                return
+            await asyncio.sleep(LOOK_SECONDS)
 
 
 def worker(house: OrderHouse, journal: Path) -> Any:
@@ -203,7 +207,7 @@ async def keeps_waiting_and_goes_on(house: OrderHouse, journal: Path, fault: Fau
                 found = await until_said(shifts, run_id, words)
                 assert remedy in show.summary(found)
             for run_id in (runs.approved, runs.denied):
-                assert remedy in await current_details(house, run_id)
+                await until_detailed(house, run_id, remedy)
             for run_id in (runs.at_supplier, runs.late):
                 await until_listed(shifts, run_id, remedy)
             for run_id in (runs.approved, runs.denied):
