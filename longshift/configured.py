@@ -15,7 +15,7 @@ class Configured(BaseModel):
     Pydantic takes `hide_input_in_errors` from the outermost model only: every model that holds others sets it too.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 def _no_boolean(value: object) -> object:
