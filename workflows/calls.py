@@ -6,6 +6,7 @@ Temporal's own default retries without end.
 
 from collections.abc import Awaitable, Callable, Generator
 from datetime import timedelta
+from functools import cache
 from typing import Any, Generic, TypeVar, get_type_hints
 
 from pydantic import ValidationError
@@ -124,9 +125,14 @@ class Pending(Generic[Result]):
         return _fitting(self._reference, given)
 
 
+@cache
+def _result_type(reference: Callable[[Any], Awaitable[Any]]) -> Any:
+    return get_type_hints(reference)["return"]  # which evaluates every annotation: once, not each step
+
+
 def _fitting(reference: Callable[[Any], Awaitable[Result]], given: RawValue | None) -> Result:
     """A result as the value that an activity gives. Raises ActivityError where it is none."""
-    expected = get_type_hints(reference)["return"]
+    expected = _result_type(reference)
     value, why = None, "it is nothing"
     try:
         if given is not None:
