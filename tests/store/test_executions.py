@@ -19,7 +19,7 @@ from endpoints.replay import ReplayEndpoint
 from longshift import contracts, tool
 from longshift.agent import Agent
 from longshift.chain import Head
-from longshift.contracts import CallModel, OpenRun, RunInput, RunTool, SettledEffect, SettleEffect
+from longshift.contracts import CallModel, OpenRun, RanTool, RunInput, RunTool, SettledEffect, SettleEffect
 from longshift.messages import AssistantMessage
 from longshift.observations import InThread, read
 from longshift.turns import ModelFailure, Usage
@@ -123,35 +123,40 @@ async def test_an_effect_that_no_thread_took_in_time_never_begins_and_is_made_an
     hung.threads.leave()
 
 
-async def test_an_effect_that_was_cancelled_while_it_waited_for_a_thread_never_begins(journal: Journal) -> None:
-    hung, supplier = Hung(), Supplier(600)
+async def waits_for_a_thread(
+    journal: Journal, hung: Hung, supplier: Supplier
+) -> tuple[Activities, ActivityEnvironment, "asyncio.Future[RanTool]"]:
+    """An effect under way for which no thread is free: its worker, its execution and what becomes of it."""
     worker = await opened(journal, supplier.agent, in_thread=hung.run)
     execution = executed(1)
     lost = asyncio.ensure_future(execution.run(worker.run_tool, ORDER))
     await hung.waiting.wait()
-    execution.cancel()
+    return worker, execution, lost
+
+
+async def never_begins(worker: Activities, hung: Hung, supplier: Supplier, lost: "asyncio.Future[RanTool]") -> None:
+    """Whatever thread is free in the end, it is fenced, and its run is told so."""
     await hung.over()
     with pytest.raises(ApplicationError, match="place was not begun in time"):
         await lost
     assert supplier.orders == []
     assert await standing(worker) == SettledEffect(fence=0)
     hung.threads.leave()
+
+
+async def test_an_effect_that_was_cancelled_while_it_waited_for_a_thread_never_begins(journal: Journal) -> None:
+    hung, supplier = Hung(), Supplier(600)
+    worker, execution, lost = await waits_for_a_thread(journal, hung, supplier)
+    execution.cancel()
+    await never_begins(worker, hung, supplier, lost)
 
 
 async def test_an_effect_that_waits_for_a_thread_while_its_worker_ends_never_begins(journal: Journal) -> None:
     hung, supplier = Hung(), Supplier(600)
-    worker = await opened(journal, supplier.agent, in_thread=hung.run)
-    execution = executed(1)
-    lost = asyncio.ensure_future(execution.run(worker.run_tool, ORDER))
-    await hung.waiting.wait()
+    worker, execution, lost = await waits_for_a_thread(journal, hung, supplier)
     execution.worker_shutdown()
     await asyncio.wait([lost], timeout=PATIENCE)
-    await hung.over()
-    with pytest.raises(ApplicationError, match="place was not begun in time"):
-        await lost
-    assert supplier.orders == []
-    assert await standing(worker) == SettledEffect(fence=0)
-    hung.threads.leave()
+    await never_begins(worker, hung, supplier, lost)
 
 
 async def test_a_thread_that_stood_still_with_its_process_begins_nothing() -> None:
