@@ -34,6 +34,8 @@ _Identity = tuple[int, int]
 
 BUSY_SECONDS = 10.0
 """Seconds a SQLite connection waits for another process's write. A transaction here takes milliseconds."""
+BUSY_PAUSE_SECONDS = 0.02
+"""Seconds between two tries where SQLite does not wait by itself."""
 MOST_MARK = 2**31 - 1
 """The highest mark of a SQLite file; see `_Sqlite`."""
 CONNECT_SECONDS = 10.0
@@ -222,8 +224,7 @@ class _Sqlite(Database):
         try:
             connection.isolation_level = None  # the driver would begin by itself, late and deferred
             self._recognize(connection)
-            if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
-                connection.execute("PRAGMA journal_mode = WAL")
+            _write_ahead(connection)
             connection.execute("PRAGMA synchronous = FULL")  # a commit is on the disk: an effect may follow it
             connection.execute("SELECT * FROM sqlite_schema LIMIT 1").fetchall()  # opens the log
         except BaseException:
@@ -306,6 +307,23 @@ def _mark_of(connection: sqlite3.Connection) -> int:
     """The number in the file's header that is left to applications; 0 in a new file."""
     mark: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return mark
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Put the file into WAL mode, where it stays.
+
+    While another connection writes, or makes this very change, SQLite refuses it at once instead of waiting: workers
+    that start together on a new file would turn each other away.
+    """
+    until = time.monotonic() + BUSY_SECONDS
+    while connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() > until:
+                raise
+            time.sleep(BUSY_PAUSE_SECONDS)
 
 
 def _engine(url: URL, begin: str, connect: Callable[[], sqlite3.Connection]) -> Engine:

@@ -129,6 +129,37 @@ async def test_a_locked_file_is_waited_for_and_then_named(tmp_path: Path, monkey
     await journal.close()
 
 
+async def test_a_new_file_that_another_worker_writes_at_its_start_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite does not wait by itself where the file is to go into WAL mode."""
+    other = _new_file_being_written(tmp_path)
+    monkeypatch.setattr("store.engine.time.sleep", lambda seconds: other.rollback())
+    journal = await Journal.open(f"sqlite:///{tmp_path}/journal.db")
+    await Shift(journal).open()
+    await journal.close()
+    assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    other.close()
+
+
+async def test_a_new_file_that_another_program_goes_on_writing_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "BUSY_SECONDS", 0.05)
+    other = _new_file_being_written(tmp_path)
+    with pytest.raises(JournalUnavailable, match="another process holds its write lock"):
+        await Journal.open(f"sqlite:///{tmp_path}/journal.db")
+    other.close()
+
+
+def _new_file_being_written(folder: Path) -> sqlite3.Connection:
+    """Marked as a journal, not yet in WAL mode."""
+    connection = sqlite3.connect(folder / "journal.db", isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA user_version = 7")
+    connection.execute("BEGIN IMMEDIATE")
+    return connection
+
+
 async def test_a_full_disk_is_named_and_loses_nothing_that_stood(tmp_path: Path) -> None:
     journal = await Journal.open(f"sqlite:///{tmp_path}/journal.db")
     shift = await Shift(journal).open()
