@@ -14,6 +14,7 @@ from endpoints.base import Endpoint
 from endpoints.config import EndpointConfig
 from longshift import observations
 from longshift.agent import Agent
+from longshift.executions import execution
 from store.errors import JournalUnavailable
 from store.journal import Journal
 
@@ -65,10 +66,10 @@ class Recorder:
 
 
 def sender() -> str:
-    """This one execution, as the journal names it: what it began, it may go on with, and no other may. An activity's id
-    and attempt would not do: an operator can set the attempts back, and the platform counts from 1 again."""
+    """This one execution, as the journal names it: what it began, it may go on with, and no other may."""
     info = activity.info()
-    return f"{info.workflow_run_id}/{info.activity_id}/{info.started_time.isoformat()}"
+    assert info.workflow_run_id is not None
+    return execution(info.workflow_run_id, info.activity_id, info.started_time)
 
 
 def milliseconds(began: float) -> int:

@@ -130,7 +130,7 @@ class ModelCallRow(SQLModel, table=True):
     failure: str | None = Field(default=None, sa_type=Words)
     """JSON of the longshift.turns.ModelFailure."""
     sender: str = Field(sa_type=Words)
-    """The run of the workflow and the attempt that sent it, with a / between."""
+    """The execution of its activity that sent it: the activity's id and when it started."""
     started_at: float
     ended_at: float | None = None
     fund: str | None = Field(default=None, sa_type=Words)
@@ -184,7 +184,8 @@ class ToolCallRow(SQLModel, table=True):
     fatal: bool = False
     milliseconds: int | None = Field(default=None, sa_type=Amount)
     attempt: str = Field(sa_type=Words)
-    """The worker and attempt that entered it; empty where none did; `a person` where one said what came of it."""
+    """The execution of its activity that entered it, named as a sender is; empty where none did; `a person` where one
+    said what came of it."""
     started_at: float
     """Also of a fence: when it was written."""
     settled_at: float | None = None
@@ -208,7 +209,8 @@ class DecisionRow(SQLModel, table=True):
 
 
 class RememberedRow(SQLModel, table=True):
-    """A call id that was used, or a call that was made, which a run's state keeps no longer."""
+    """A call id that was used, or a call that was made, which a run's state keeps no longer. SQLite keeps the table
+    without row ids."""
 
     __tablename__ = "remembered"
 

@@ -14,6 +14,7 @@ from longshift.audit.history import History, Part, Steps
 from longshift.audit.tools import attempts, tool_rows
 from longshift.chain import GENESIS, Head, extend
 from longshift.contracts import CallModel, CloseRun, Decision, Entry, OpenRun, RunSpec
+from longshift.executions import undated
 from longshift.funds import NEVER_SENT
 from longshift.memory import SEEN
 from longshift.messages import AssistantMessage, Message, text_of
@@ -230,11 +231,11 @@ class _Projecting:
 
     def _sender(self, number: int) -> Column:
         """Who sent it: an attempt that the history knows of."""
-        names = [f"{run}/{name}" for run in self.runs for name in self.attempts[number]]
+        names = [undated(run, name) for run in self.runs for name in self.attempts[number]]
         first, run = next(iter(self.attempts[number].items()))
         if self.history.missing:
-            return free(f"{run}/{first}", str, "an attempt")
-        return attempts(names, f"{run}/{first}")
+            return free(undated(run, first), str, "an attempt")
+        return attempts(names, undated(run, first))
 
     def _answered(self, turn: Turn) -> dict[str, Column]:
         return {

@@ -5,13 +5,13 @@ One row is shared by all ways of a run: a reset leaves the rows of effects as th
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 from longshift import contracts, observations
 from longshift.audit.columns import Column, among, body, fixed, free, moment, parsed
 from longshift.audit.history import NOT_TAKEN, History, Place, Step, Steps
 from longshift.contracts import RanTool, RunSpec, RunTool, SettledEffect, SettleEffect
+from longshift.executions import undated, without_date
 from longshift.messages import ToolMessage, arguments_digest, text_of
 from longshift.tools import Kind
 
@@ -199,7 +199,7 @@ class _Call:
     def _attempt(self, state: str) -> Column:
         """Who entered it: an attempt that the history knows of, or a person."""
         ids = dict.fromkeys(step.id for step in self.steps)
-        names = [f"{part.run}/{one}" for part in self.history.parts for one in ids]
+        names = [undated(part.run, one) for part in self.history.parts for one in ids]
         made = self._made_by()
         if any(_resolves(step) for step in self.steps):
             names.append(PERSON)
@@ -215,23 +215,13 @@ class _Call:
             return PERSON
         dispatches = [n for n, step in enumerate(self.steps) if isinstance(step.request, RunTool)]
         latest = dispatches[-1] if dispatches else 0
-        return f"{self.runs[latest]}/{self.steps[latest].id}"
+        return undated(self.runs[latest], self.steps[latest].id)
 
 
 def attempts(names: Sequence[str], made: str) -> Column:
-    """One of some attempts, with the time at which it began; earlier versions of the worker wrote no time."""
+    """One of some executions, whenever it began."""
     known = among(list(dict.fromkeys(names)), made)
-
-    def fits(given: Any) -> bool:
-        if not isinstance(given, str) or known.fits(given):
-            return isinstance(given, str)
-        name, _, began = given.rpartition("/")
-        try:
-            return "/" in name and known.fits(name) and datetime.fromisoformat(began).tzinfo is not None
-        except ValueError:
-            return False
-
-    return replace(known, fits=fits)
+    return replace(known, fits=lambda given: isinstance(given, str) and known.fits(without_date(given)))
 
 
 FLAG = Column(lambda given: isinstance(given, bool), False, "a flag", free=True)

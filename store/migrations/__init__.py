@@ -4,7 +4,7 @@ from sqlalchemy import Connection, func, inspect, select, text
 
 from store.errors import JournalUnavailable
 
-HEAD = "0005"
+HEAD = "0006"
 """The revision that this version of Longshift reads and writes: the last one in `versions/`."""
 
 _LOCK = 7_411_866_318_202_511

@@ -267,5 +267,5 @@ async def test_what_one_execution_began_is_its_own_when_a_lost_commit_is_repeate
     await executed(2).run(worker.run_tool, ORDER)
     assert supplier.orders == ["a"]
     (row,) = await journal.tool_calls("r")
-    assert row.attempt == "test-run/test/1970-01-01T00:00:02+00:00"
+    assert row.attempt == "test-run/test/2000000"
     await journal.close()

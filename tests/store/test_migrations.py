@@ -10,7 +10,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, select, text
 from sqlmodel import SQLModel
 
 from longshift.contracts import RunTool
@@ -58,10 +58,7 @@ async def test_effects_of_the_first_version_are_held_by_the_fence_of_this_one(em
         connection.execute(text(f"INSERT INTO tool_calls ({names}) VALUES ({values})"), row)
 
     def first_version(connection: Connection) -> None:
-        config = Config(attributes={"connection": connection})
-        config.set_main_option("script_location", "store:migrations")
-        config.set_main_option("path_separator", "os")
-        command.upgrade(config, "0001")
+        _upgrade(connection, "0001")
         enter(connection, 0)
         enter(connection, 1, state="settled", body=text_of(done.observation), milliseconds=7)
 
@@ -82,6 +79,34 @@ async def test_effects_of_the_first_version_are_held_by_the_fence_of_this_one(em
     assert standing == [Begun(0, 1.0, False), done, Begun(0, 1.0, False), Begun(0, 2.0, False)]
     assert await journal.settle_tool_call(asked[0], "effect", "worker-0", done, 1.0, 4.0) == done
     await journal.close()
+
+
+async def test_what_is_remembered_stays_where_its_table_is_made_anew(empty_url: str) -> None:
+    def earlier(connection: Connection) -> None:
+        _upgrade(connection, "0005")
+        for key, number, seen in (("id a", 64, "NULL"), ("call 0a", 64, "'{\"at\":[3,0]}'"), ("id a", 128, "NULL")):
+            connection.execute(text(f"INSERT INTO remembered VALUES ('old', '{key}', {number}, 2, {seen})"))
+
+    def rows(connection: Connection) -> set[tuple[object, ...]]:
+        return {tuple(row) for row in connection.execute(select(tables.REMEMBERED))}
+
+    database = open_database(empty_url)
+    await database.write(earlier)
+    before = await database.read(rows)
+    await (await Journal.open(empty_url)).close()
+    assert await database.read(rows) == before
+    assert len(before) == 3
+    if empty_url.startswith("sqlite"):
+        made = text("SELECT sql FROM sqlite_schema WHERE name = 'remembered'")
+        assert "WITHOUT ROWID" in await database.read(lambda connection: connection.execute(made).scalar_one())
+    await database.close()
+
+
+def _upgrade(connection: Connection, version: str) -> None:
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", "store:migrations")
+    config.set_main_option("path_separator", "os")
+    command.upgrade(config, version)
 
 
 async def test_several_workers_that_start_at_once_migrate_once(empty_url: str) -> None:

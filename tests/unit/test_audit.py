@@ -374,14 +374,20 @@ def test_what_a_worker_wrote_that_was_given_up_is_no_difference() -> None:
         )
 
 
-def test_an_attempt_may_stand_with_the_time_at_which_it_began() -> None:
-    """Rows of earlier versions have none; neither row may be another attempt's."""
+def test_an_attempt_stands_with_the_time_at_which_it_began() -> None:
+    """Rows of earlier versions have another one or none; neither row may be another attempt's."""
     rows = journal("opening-shift")
     for table, column in (("model_calls", "sender"), ("tool_calls", "attempt")):
-        known = rows[table][0][column]
+        known = rows[table][0][column]  # as an earlier version wrote it
+        run, activity_id = known.split("/")
+        this = f"{run[-12:]}/{activity_id}"
         for held, differs in (
             (known, False),
             (f"{known}/2026-12-01T02:30:55.123456+00:00", False),
+            (f"{this}/1796096055123456", False),
+            (f"{this[1:]}/1796096055123456", True),
+            (f"{this}0/1796096055123456", True),
+            (f"{this}/-1", True),
             (f"{known}/soon", True),
             (f"{known}/2026-12-01T02:30:55", True),
             (f"nobody/{known}", True),

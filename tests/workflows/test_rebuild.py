@@ -18,6 +18,7 @@ from client.shifts import Shifts
 from longshift import contracts
 from longshift.audit.sides import REBUILT, Rows
 from longshift.contracts import RunResult
+from longshift.executions import without_date
 from longshift.messages import weigh
 from longshift.status import Status
 from longshift.tools import ToolOutcomeUnknown
@@ -50,7 +51,7 @@ def empty(journal_url: str) -> None:
 
 def undated(name: str, value: Any) -> Any:
     """Who sent or began something, without when the attempt began."""
-    return "/".join(value.split("/")[:2]) if name in ("sender", "attempt") else value
+    return without_date(value) if name in ("sender", "attempt") else value
 
 
 def comparable(rows: Rows) -> dict[str, list[dict[str, Any]]]:

@@ -1,0 +1,25 @@
+"""How the journal names the execution of an activity."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from longshift.executions import execution, undated, without_date
+
+RUN = "019ad7f2-2194-7fc9-95b8-12c3c98f4a81"
+STARTED = datetime(2026, 12, 1, 2, 30, 55, 123456, UTC)
+
+
+def test_an_execution_is_named_by_run_activity_and_microsecond() -> None:
+    assert execution(RUN, "tool-3.0", STARTED) == "12c3c98f4a81/tool-3.0/1796092255123456"
+    assert without_date(execution(RUN, "tool-3.0", STARTED)) == undated(RUN, "tool-3.0") == "12c3c98f4a81/tool-3.0"
+
+
+@pytest.mark.parametrize("held", [f"{RUN}/model-7", f"{RUN}/model-7/2026-12-01T02:30:55.123456+00:00"])
+def test_the_names_of_earlier_versions_are_read(held: str) -> None:
+    assert without_date(held) == undated(RUN, "model-7")
+
+
+@pytest.mark.parametrize("held", ["", "a person", f"{RUN}/model-7/soon", f"{RUN}/model-7/2026-12-01", "a/b/c/1"])
+def test_what_names_no_execution_stays_as_it_is(held: str) -> None:
+    assert without_date(held) == held
