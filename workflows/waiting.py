@@ -34,6 +34,8 @@ FUND_WAIT_CAP_SECONDS = 300.0
 
 WAITS_SHOWN = "waits-shown"
 """Runs from before this patch do not show in their memo that what they wait for has changed."""
+BARRED_FIRST = "barred-before-held"
+"""Runs from before this patch heed a stop that came with a reply which holds them only at the next message."""
 
 
 class Waiting(Attributes):
@@ -57,12 +59,15 @@ class Waiting(Attributes):
 
         Args:
             ask: the question.
-            barred: what ends the wait, where the question itself does not look at it.
+            barred: what ends the run instead of a wait, where the question itself does not look at it.
             between: done after each message that did not end the wait.
         """
         answer: Verdict | End | Hold = ask()
         if not isinstance(answer, Hold):
             return answer
+        ended = barred()  # by a stop that came while the reply was out
+        if ended and workflow.patched(BARRED_FIRST):
+            return ended
         self._hold(answer)
         self._publish("waiting")
         while isinstance(answer, Hold):

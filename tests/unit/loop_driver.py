@@ -337,6 +337,8 @@ class Driver:
         if self.carry:
             self.state = RunState.model_validate_json(self.state.model_dump_json())
         answer: Verdict | End | Hold = ask()
+        if isinstance(answer, Hold):
+            answer = barred() or answer
         while isinstance(answer, Hold):
             before = self._received
             self.hook(self, "hold")

@@ -122,6 +122,16 @@ def test_a_stop_that_arrives_with_the_answer_does_not_take_it_back() -> None:
     assert (result.status, result.answer) == (Status.COMPLETED, "Done.")
 
 
+def test_a_stop_that_arrives_with_a_batch_too_large_ends_a_run_that_would_wait_for_its_limit() -> None:
+    def hook(driver: Driver, moment: Moment) -> None:
+        assert moment != "hold"
+        if moment == "model":
+            driver.stop("enough")
+
+    _, result = play(turn("", call("a"), call("b")), hook=hook, on_limit="wait", tool_calls=1)
+    assert (result.status, result.detail) == (Status.STOP_REQUESTED, "a stop (graceful) was requested: enough")
+
+
 def test_a_stop_now_drops_the_call_that_is_out_and_leaves_its_exposure() -> None:
     stop = once("model", lambda run: run.stop({"mode": "now"}))
     _, result = play(turn("Late.", cost=7), hook=stop, estimated_call_cents=1)

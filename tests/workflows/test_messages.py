@@ -225,6 +225,20 @@ async def test_a_run_that_waits_at_its_limit_goes_on_when_it_is_raised(
     assert (end.status, end.model_calls, end.tool_calls) == (Status.COMPLETED, 3, 2)
 
 
+async def test_a_stop_during_a_call_ends_a_run_that_would_wait_at_the_limit_its_reply_meets(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    model = Script([call("one", "echo", text="a"), call("two", "echo", text="b")], held=[1])
+    async with shop_open(client, queue, journal_url, PARROT, model):
+        handle = await started(client, queue, given(on_limit="wait", tool_calls=1, seconds=5.0))
+        await model.asked(1)
+        await handle.signal(contracts.STOP, "enough")
+        model.let_go(1)
+        end = await ended(handle)
+    assert (end.status, end.detail) == (Status.STOP_REQUESTED, "a stop (graceful) was requested: enough")
+    assert "held" not in await decisions(journal_url, queue)
+
+
 async def test_a_limit_lowered_below_what_is_used_ends_the_run_at_its_next_admission(
     client: Client, queue: str, journal_url: str
 ) -> None:
