@@ -21,15 +21,29 @@ def without_date(name: str) -> str:
     """The undated name in what the journal holds: of an execution by this version, or by an earlier one, which wrote
     the whole id of the run, and the time as ISO 8601 or not at all. Anything else as it is."""
     run, *rest = name.split("/")
-    if len(rest) == 2 and _is_moment(rest[1]):
+    if len(rest) == 2 and _moment(rest[1]) is not None:
         rest.pop()
     return undated(run, rest[0]) if len(rest) == 1 else name
 
 
-def _is_moment(text: str) -> bool:
-    if text.isdecimal() and text.isascii():
-        return True
+def precedes(name: str, other: str) -> bool:
+    """Whether one execution surely began before another, by the platform's clock. Earlier versions may have named
+    either without a date: then nobody can say."""
+    began, other_began = _began(name), _began(other)
+    return began is not None and other_began is not None and began < other_began
+
+
+def _began(name: str) -> int | None:
+    parts = name.split("/")
+    return _moment(parts[2]) if len(parts) == 3 else None
+
+
+def _moment(text: str) -> int | None:
+    """A time in microseconds since the epoch; None for what is no time."""
     try:
-        return datetime.fromisoformat(text).tzinfo is not None
+        if text.isdecimal() and text.isascii():
+            return int(text)
+        given = datetime.fromisoformat(text)
     except ValueError:
-        return False
+        return None
+    return round(given.timestamp() * 1_000_000) if given.tzinfo is not None else None

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
 from longshift.context import Excerpt
 from longshift.contracts import CallModel
+from longshift.executions import precedes
 from longshift.funds import NEVER_SENT
 from longshift.jsontext import canonical
 from longshift.messages import AssistantMessage, text_of
@@ -46,7 +47,8 @@ class Failed:
 
 @dataclass(frozen=True)
 class Lost:
-    """The call was sent, or given up, and no outcome was recorded. From now on it stands as failed."""
+    """The call was sent, or given up, and no outcome was recorded. From now on it stands as failed; but where a later
+    execution has sent it, whose outcome will stand."""
 
     failure: ModelFailure
 
@@ -97,6 +99,9 @@ def begin_model_call(
     if own is not None and _is_the_same(request, own):
         if own.state == "sent" and own.sender == sender:
             return Fresh(), None  # by this very execution: the connection was lost with its commit
+        if own.state == "sent" and precedes(sender, own.sender):
+            # This one was given up before it could enter the call. The later one's reply is paid for, and awaited.
+            return Lost(_lost(request, "was sent by a later execution", "; the reply is not used")), None
         return _outcome(connection, request, own, now), None  # this request was carried out already
 
     confirmed = confirm(connection, run, request.head, request.entries)
@@ -177,10 +182,10 @@ def _outcome(connection: Connection, request: CallModel, row: Row[Any], now: flo
     return Lost(failure)
 
 
-def _lost(request: CallModel, what: str) -> ModelFailure:
+def _lost(request: CallModel, what: str, more: str = "") -> ModelFailure:
     return ModelFailure(
         kind="lost",
-        message=f"model call {request.number} {what}; it may have been billed",
+        message=f"model call {request.number} {what}; it may have been billed{more}",
         transient=True,
     )
 

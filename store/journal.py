@@ -118,7 +118,7 @@ class Journal:
         head, and enter the call as sent by `sender`, one execution of its activity.
 
         Fresh is this sender's to send, however often it asks. Answered and Failed tell what came of the very same call
-        before; Lost, that nothing did, or that the run went on without it.
+        before; Lost, that nothing did, that the run went on without it, or that a later execution has sent it.
 
         Where a reset made the run go another way, what the journal holds of the old one from there on is replaced
         (but for rows of effects), and the decision `journal_rewritten` says so. What a fund paid for it stays paid.

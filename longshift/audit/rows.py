@@ -22,7 +22,8 @@ from longshift.recording import Recorded
 from longshift.turns import ModelFailure, Turn, Usage
 
 NOT_USED = "the reply is not used"
-"""Ends the report of a worker whose call was given up before its reply came; the row is then another's."""
+"""Ends the report of a worker whose call was given up before its reply came, or before it could send it; the row is
+then another's."""
 NOTHING = fixed(None)
 
 

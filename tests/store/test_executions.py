@@ -18,6 +18,7 @@ from endpoints.config import ReplayConfig, ReplayTurn
 from endpoints.replay import ReplayEndpoint
 from longshift import contracts, tool
 from longshift.agent import Agent
+from longshift.audit.rows import NOT_USED
 from longshift.chain import Head
 from longshift.contracts import CallModel, OpenRun, RanTool, RunInput, RunTool, SettledEffect, SettleEffect
 from longshift.messages import AssistantMessage
@@ -243,6 +244,22 @@ async def test_a_model_call_whose_attempts_were_set_back_is_not_sent_again(journ
     with pytest.raises(ApplicationError, match="the reply is not used"):
         await first
     assert model.sent == 1
+
+
+async def test_an_execution_that_wakes_up_late_leaves_the_call_to_the_later_one_that_sent_it(journal: Journal) -> None:
+    model = Held()
+    worker = await opened(journal, Supplier(1).agent, model)
+    request = await first_call(journal)
+    later = asyncio.ensure_future(executed(2).run(worker.call_model, request))
+    await model.asked.wait()
+    with pytest.raises(ApplicationError, match=f"sent by a later execution.*{NOT_USED}$") as raised:
+        await executed(1).run(worker.call_model, request)
+    (failure,) = raised.value.details
+    assert (failure.kind, failure.transient) == ("lost", True)
+    model.go_on.set()
+    assert (await later).turn.message.content == "Hello."
+    (row,) = await journal.model_calls("r")
+    assert (row.state, row.sender, model.sent) == ("answered", "test-run/test/2000000", 1)
 
 
 class Repeating(Journal):
