@@ -5,6 +5,7 @@ Temporal's own default retries without end.
 """
 
 from collections.abc import Awaitable, Callable, Generator
+from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 from typing import Any, Generic, TypeVar, get_type_hints
@@ -52,6 +53,9 @@ READING = RetryPolicy(
     maximum_attempts=4,
 )
 """For reads, which may run again."""
+READING_LAST = replace(READING, non_retryable_error_types=["TemporalTimeout:StartToClose"])
+"""For reads that may take all the working time that is left: an attempt whose time ran out has used it up. Where less
+than that is a read's own time, its handler was over before, and what was lost is a worker or a journal."""
 MODEL_MARGIN = 10.0
 """Seconds beyond the endpoint's own time-out for reading and writing the journal."""
 TAKEN_SECONDS = 600.0
@@ -210,6 +214,7 @@ def start_run_tool(request: RunTool, planned: Planned, spec: RunSpec, seconds: f
     """
     effect = planned.alone
     tool_seconds = planned.tool.timeout_seconds if planned.tool else OPEN_ATTEMPT_SECONDS
+    own_seconds = tool_seconds + contracts.TOOL_MARGIN
     return Pending(
         run_tool,
         workflow.start_activity(
@@ -218,10 +223,10 @@ def start_run_tool(request: RunTool, planned: Planned, spec: RunSpec, seconds: f
             result_type=RawValue,
             activity_id=f"tool-{request.model_call}.{request.position}{_again(request.dispatch)}",
             schedule_to_start_timeout=_duration(TAKEN_SECONDS * 2.0 ** min(request.dispatch, 16)) if effect else None,
-            start_to_close_timeout=_duration(min(tool_seconds + contracts.TOOL_MARGIN, seconds)),
+            start_to_close_timeout=_duration(min(own_seconds, seconds)),
             schedule_to_close_timeout=_duration(MAX_DURATION),
             heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
-            retry_policy=ONCE if effect else READING,
+            retry_policy=ONCE if effect else (READING if own_seconds < seconds else READING_LAST),
             cancellation_type=(
                 ActivityCancellationType.WAIT_CANCELLATION_COMPLETED if effect else ActivityCancellationType.TRY_CANCEL
             ),

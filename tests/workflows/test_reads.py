@@ -1,5 +1,6 @@
-"""Reads whose journal stays away for longer than the platform tries them."""
+"""Reads whose journal stays away for longer than the platform tries them, and reads that hang."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -7,10 +8,10 @@ import pytest_asyncio
 from temporalio.client import Client
 from temporalio.common import RetryPolicy
 
-from longshift import contracts
+from longshift import Agent, contracts, tool
 from longshift.status import Status
 from tests.workflows.raw_runs import Handle, ended, until_waiting
-from tests.workflows.running import Script, call
+from tests.workflows.running import Script, call, shop_open
 from tests.workflows.suppliers import Diary, begun, losing, observations
 from worker.plugin import longshift_plugin
 from workflows import calls, waiting
@@ -53,6 +54,25 @@ async def test_a_stop_ends_the_wait_of_a_read_for_its_journal(hasty: Client, que
         await handle.signal(contracts.STOP)
         end = await ended(handle)
     assert (end.status, end.unrun_calls) == (Status.STOP_REQUESTED, ("c1", "c2"))
+
+
+async def test_a_read_that_hangs_uses_up_the_runs_working_time_once(
+    client: Client, queue: str, journal_url: str
+) -> None:
+    began = []
+
+    @tool(kind="read", timeout_seconds=300)
+    async def look(at: str) -> str:
+        """Look; it never ends."""
+        began.append(at)
+        await asyncio.Event().wait()
+        return at
+
+    agent = Agent(name="buyer", system="Buy.", endpoint="scripted", tools=(look,))
+    async with shop_open(client, queue, journal_url, agent, Script([call("c1", "look", at="a")])):
+        end = await ended(await begun(client, queue, working_seconds=1.0))
+    assert (end.status, end.model_calls, began) == (Status.TIME_LIMIT, 1, ["a"])
+    assert end.detail.endswith("of 1 working seconds used")
 
 
 async def dispatches(handle: Handle) -> list[str]:
