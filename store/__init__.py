@@ -13,7 +13,9 @@ rebuilding.py   the rows of a run, put in place whole
 examining.py    whether a database is a journal, without changing it
 prepared.py     statements of a step, compiled once
 tables.py       the tables
-engine.py       reaching SQLite or PostgreSQL; the border to the drivers
+engine.py       reaching SQLite, or PostgreSQL
+postgres.py     reaching PostgreSQL
+database.py     what both do; the border to the drivers, and what helps where one refuses
 migrations/     the schema's history
 errors.py       what can go wrong
 """
