@@ -42,7 +42,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/journal.db"
     found: str = request.getfixturevalue("migrated")
-    asyncio.run(_execute(found, "TRUNCATE runs, messages, model_calls, tool_calls, decisions, funds"))
+    asyncio.run(_execute(found, "TRUNCATE runs, messages, model_calls, tool_calls, decisions, funds, remembered"))
     return found
 
 
