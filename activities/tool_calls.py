@@ -23,7 +23,7 @@ from longshift.observations import InThread, Observation
 from longshift.recording import record
 from longshift.tools import Kind, Tool, ToolContext, ToolSpec
 from store.errors import JournalMismatch, JournalUnavailable, PlaceTaken
-from store.ledger import Fenced
+from store.ledger import Begun, Fenced
 from store.tool_calls import Observed
 
 LOOK_SECONDS = 1.0
@@ -48,7 +48,12 @@ class ToolCalls(Recorder):
     async def _run_tool(self, request: RunTool) -> RanTool:
         spec = await self._journal.spec(request.run_id)
         recorded = _recorded(spec, request.call.name)
-        known = await self._toolbox.tool(spec.agent.name, recorded)
+        try:
+            known = await self._toolbox.tool(spec.agent.name, recorded)
+        except ApplicationError as missing:
+            if recorded.kind == "read":
+                raise
+            return await self._made_elsewhere(request, missing)
         if recorded.kind == "read" and known.spec.kind == "effect":
             raise failures.tool_missing(f"{recorded.name} was a read when the run started and is an effect now")
         tool = replace(known, spec=recorded)  # what the run was told of the tool stands
@@ -165,6 +170,16 @@ class ToolCalls(Recorder):
         if stored is None:
             raise failures.outcome_unknown(f"{request.call.name} was begun before and its outcome was not recorded")
         return _ran(stored)
+
+    async def _made_elsewhere(self, request: RunTool, missing: ApplicationError) -> RanTool:
+        """What came of an effect that this worker has no tool for: one that had it may have made it, before the run was
+        reset or its tools changed."""
+        standing = await self._journal.effect(request)
+        if isinstance(standing, Observed):
+            return _ran(standing)
+        if isinstance(standing, Begun):
+            raise failures.outcome_unknown(f"{missing.message}; it was begun before") from None
+        raise missing from None
 
     async def _standing(self, request: SettleEffect) -> SettledEffect:
         """What the ledger holds of an effect, once its handler can no longer be at work."""

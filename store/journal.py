@@ -209,6 +209,11 @@ class Journal:
         """
         return await self._database.write(lambda c: ledger.settle_effect(c, request, now))
 
+    async def effect(self, request: RunTool) -> Standing | None:
+        """What stands of this very effect, as `settle_effect` tells it, and nothing fenced; None where no dispatch of
+        it was begun or given up."""
+        return await self._database.read(lambda c: ledger.read_effect(c, request))
+
     async def resolve_effect(self, request: RunTool, observed: Observed, now: float) -> Observed:
         """Enter what a person says came of an effect, unless it is settled already. Returns what stands then.
 

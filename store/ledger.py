@@ -15,12 +15,23 @@ No other worker fences a row that was started, and so a fenced effect was never 
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, Row, bindparam, select, update
 
 from longshift.contracts import RunTool
 from longshift.messages import arguments_digest
 from store.tables import TOOL_CALLS
-from store.tool_calls import AT_PLACE, OUTCOME, Observed, observed_in, place, settle, tool_row, upsert, written
+from store.tool_calls import (
+    AT_PLACE,
+    OUTCOME,
+    Observed,
+    observed_in,
+    place,
+    settle,
+    standing_row,
+    tool_row,
+    upsert,
+    written,
+)
 
 A_PERSON = "a person"
 """Who entered an outcome that a person told."""
@@ -48,7 +59,7 @@ class Begun:
 
 
 Standing = Observed | Fenced | Begun
-"""What `settle_effect` finds."""
+"""What `settle_effect` and `read_effect` find."""
 
 _ENTERED = ("state", "dispatch", "attempt", "started_at", "settled_at", "note")
 _BEGIN = upsert(*_ENTERED, states=("fenced",), newer=True)
@@ -100,14 +111,13 @@ def settle_effect(connection: Connection, request: RunTool, now: float) -> Stand
 
     Raises JournalMismatch where the key belongs to another call.
     """
-    row = written(connection, _FENCE, request, tool_row(request, "effect", "", now) | {"state": "fenced"})
-    match row.state:
-        case "settled":
-            return observed_in(row)
-        case "fenced":
-            return Fenced(row.dispatch)
-        case _:
-            return Begun(row.dispatch, row.started_at, row.state == "unknown", row.note)
+    return _standing(written(connection, _FENCE, request, tool_row(request, "effect", "", now) | {"state": "fenced"}))
+
+
+def read_effect(connection: Connection, request: RunTool) -> Standing | None:
+    """What stands of this very effect; None where it has no row."""
+    row = standing_row(connection, request)
+    return None if row is None else _standing(row)
 
 
 def resolve_effect(connection: Connection, request: RunTool, observed: Observed, now: float) -> Observed:
@@ -119,6 +129,16 @@ def resolve_effect(connection: Connection, request: RunTool, observed: Observed,
     Raises JournalMismatch where the key belongs to another call, or to an effect that was given up before it began.
     """
     return settle(connection, _RESOLVE, request, tool_row(request, "effect", A_PERSON, now), observed, now)
+
+
+def _standing(row: Row[Any]) -> Standing:
+    match row.state:
+        case "settled":
+            return observed_in(row)
+        case "fenced":
+            return Fenced(row.dispatch)
+        case _:
+            return Begun(row.dispatch, row.started_at, row.state == "unknown", row.note)
 
 
 def _own_call(request: RunTool) -> dict[str, Any]:

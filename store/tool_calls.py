@@ -108,8 +108,14 @@ def observation(connection: Connection, run_id: str, model_call: int, position: 
 
 def stored_observation(connection: Connection, request: RunTool) -> Observed | None:
     """What this very call brought, where it is settled."""
+    row = standing_row(connection, request)
+    return observed_in(row) if row is not None and row.state == "settled" else None
+
+
+def standing_row(connection: Connection, request: RunTool) -> Row[Any] | None:
+    """The row of this very call, where it has one."""
     row = _TOOL_CALL.row(connection, place(request))
-    return observed_in(row) if row is not None and row.state == "settled" and _is_of(row, request) else None
+    return row if row is not None and _is_of(row, request) else None
 
 
 def settle_tool_call(

@@ -204,6 +204,47 @@ async def test_an_effect_whose_attempts_were_set_back_is_not_begun_again(journal
     assert supplier.orders == ["a"]
 
 
+def without_tools(journal: Journal) -> Activities:
+    """A worker of a deploy in which the agent has none any more."""
+    agent = Agent(name="buyer", system="Buy.", endpoint="authored")
+    return Activities(
+        journal, {"buyer": agent}, {"authored": ReplayEndpoint("authored", MODEL)}, {"authored": MODEL}, 5
+    )
+
+
+async def test_an_effect_whose_tool_is_gone_is_told_as_it_was_settled(journal: Journal) -> None:
+    supplier = Supplier(600)
+    made = await executed(1).run((await opened(journal, supplier.agent)).run_tool, ORDER)
+    assert await executed(2).run(without_tools(journal).run_tool, ORDER) == made
+    assert supplier.orders == ["a"]
+
+
+@pytest.mark.parametrize("over", [False, True])
+async def test_an_effect_whose_tool_is_gone_and_that_was_begun_is_left_to_the_ledger(
+    journal: Journal, over: bool
+) -> None:
+    await opened(journal, Supplier(600).agent)
+    assert await journal.begin_effect(ORDER, "another worker", 1.0, again=False)
+    if over:
+        await journal.leave_unknown(ORDER, 2.0, "it took too long")
+    with pytest.raises(ApplicationError, match=r"this worker has no tool place .*begun before") as raised:
+        await executed(2).run(without_tools(journal).run_tool, ORDER)
+    assert raised.value.type == contracts.OUTCOME_UNKNOWN
+
+
+@pytest.mark.parametrize("known", ["nothing", "that it never began", "an effect of another call"])
+async def test_an_effect_whose_tool_is_gone_and_that_was_never_made_is_missing(journal: Journal, known: str) -> None:
+    await opened(journal, Supplier(600).agent)
+    if known == "that it never began":
+        await journal.settle_effect(ORDER, 1.0)
+    elif known == "an effect of another call":
+        other = ORDER.model_copy(update={"call": call("c1", "place", sku="b")})
+        assert await journal.begin_effect(other, "another worker", 1.0, again=False)
+    with pytest.raises(ApplicationError, match="this worker has no tool place") as raised:
+        await executed(2).run(without_tools(journal).run_tool, ORDER)
+    assert raised.value.type == contracts.TOOL_MISSING
+
+
 class Held:
     """A model whose first reply waits."""
 
