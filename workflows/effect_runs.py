@@ -15,7 +15,7 @@ from longshift.questions import Question
 from longshift.state import MAX_DURATION
 from longshift.status import Status
 from workflows import calls
-from workflows.waiting import Outcome, Waiting
+from workflows.waiting import NOT_STARTED, Outcome, Waiting
 
 BY_LEDGER = "effects-by-ledger"
 """Runs from before this patch end where an effect's outcome was lost, and do not cancel one that no worker took."""
@@ -23,8 +23,6 @@ AGAIN_SECONDS = 1.0
 """Seconds before an effect is dispatched anew for the second time; doubled for each further time."""
 AGAIN_CAP_SECONDS = 300.0
 """The longest such wait. It bounds what a fault before the effect begins adds to the history."""
-NOT_STARTED = "ACTIVITY_ID_NOT_STARTED"
-"""Temporal's word for an activity that was cancelled before a worker took it."""
 
 
 @dataclass

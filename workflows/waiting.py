@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, TimeoutError, TimeoutType
+from temporalio.exceptions import ActivityError, CancelledError, TimeoutError, TimeoutType
 
 from longshift import admission, contracts, judgement
 from longshift.admission import End, Hold
@@ -36,6 +36,12 @@ WAITS_SHOWN = "waits-shown"
 """Runs from before this patch do not show in their memo that what they wait for has changed."""
 BARRED_FIRST = "barred-before-held"
 """Runs from before this patch heed a stop that came with a reply which holds them only at the next message."""
+STOP_NOW_FIRST = "stop-now-first"
+"""Runs from before this patch ask for their time before an urgent stop, where an activity brought nothing."""
+UNTAKEN_IDLE = "untaken-idle"
+"""Runs from before this patch count the wait for a worker as work, where an effect was withdrawn before one took it."""
+NOT_STARTED = "ACTIVITY_ID_NOT_STARTED"
+"""Temporal's word for an activity that was cancelled before a worker took it."""
 
 
 class Waiting(Attributes):
@@ -151,9 +157,13 @@ class Waiting(Attributes):
             handle.cancel()
 
     def _barred_in_flight(self) -> End | None:
-        """Why an activity that brought nothing ends the run: its time was the run's, or it was cancelled by a stop."""
+        """Why an activity that brought nothing ends the run: it was cancelled by a stop, or its time was the run's. The
+        stop comes first, since that time may have been a wait for a worker, which is no work."""
         late = admission.out_of_time(self._state, self._now())
-        return late or (admission.stopped(self._state) if self._stop_now() else None)
+        stopped = admission.stopped(self._state) if self._stop_now() else None
+        if late and stopped:
+            return stopped if workflow.patched(STOP_NOW_FIRST) else late
+        return late or stopped
 
     def _must_end(self) -> bool:
         """Whether what is in flight is given up, where it may be: a stop that does not wait for it, or the deadline."""
@@ -164,9 +174,12 @@ class Waiting(Attributes):
 
     def _worked(self, error: ActivityError, began: float) -> int:
         """Milliseconds that count as work for an activity that reported none: all of them where its own time ran out
-        or it was cancelled, none where its worker was lost or never came."""
+        or it was cancelled, none where its worker was lost or never came. Of a model call or a read that was cancelled
+        nobody waits to hear whether a worker had it."""
         cause = error.cause
         if isinstance(cause, TimeoutError) and cause.type != TimeoutType.START_TO_CLOSE:
+            return 0
+        if isinstance(cause, CancelledError) and NOT_STARTED in cause.details and workflow.patched(UNTAKEN_IDLE):
             return 0
         return int((self._now() - began) * 1000)
 

@@ -348,9 +348,9 @@ class Driver:
         return answer
 
     def _barred_in_flight(self, cut: bool) -> End | None:
-        now = self.state.stop is not None and self.state.stop.mode == "now"
-        late = admission.out_of_time(self.state, self.now) if cut else None
-        return late or (admission.stopped(self.state) if now else None)
+        if self.state.stop is not None and self.state.stop.mode == "now":
+            return admission.stopped(self.state)
+        return admission.out_of_time(self.state, self.now) if cut else None
 
     def _append(self, message: Message, entry: Entry | None = None) -> None:
         """Append what was observed or told; large messages stand cut in the history and whole in the transcript."""
