@@ -26,6 +26,7 @@ from client.snapshots import Listed, Snapshot, describe, listed, snapshot
 from client.story import StoryLine
 from longshift import contracts, inbox, jsontext
 from longshift.agent import AGENT_NAME
+from longshift.chain import Head
 from longshift.contracts import InputRefused, RunInput, RunResult, read_input
 from longshift.inbox import MessageRefused
 from longshift.limits import Limits, LimitsRefused
@@ -146,7 +147,7 @@ class Shifts:
 
         Raises Refused when the run has ended.
         """
-        await sending.signal(self._client, run_id, contracts.STOP, {"mode": mode, "reason": reason})
+        await sending.signal(self._client, run_id, contracts.STOP, {"mode": mode, "reason": inbox.safe(reason)})
 
     async def pause(self, run_id: str) -> None:
         """Let a run begin no further step; its deadline still runs. Raises Refused when the run has ended."""
@@ -228,12 +229,12 @@ class Shifts:
 
         Raises Refused where that question is not open any more, saying why, and when the run has ended.
         """
-        return await answers.answer(self._client, run_id, question, contracts.APPROVE, {"reason": reason})
+        return await answers.answer(self._client, run_id, question, contracts.APPROVE, {"reason": inbox.safe(reason)})
 
     async def deny(self, run_id: str, question: Question, *, reason: str) -> Answered:
         """Do not let the effect that waits be made; the model reads the reason. Raises as `approve`, and Refused for a
         blank reason."""
-        return await answers.answer(self._client, run_id, question, contracts.DENY, {"reason": reason})
+        return await answers.answer(self._client, run_id, question, contracts.DENY, {"reason": inbox.safe(reason)})
 
     async def resolve(
         self,
@@ -252,17 +253,21 @@ class Shifts:
 
         Raises as `approve`, and Refused for a result that is too large.
         """
-        fields: dict[str, JsonValue] = {"outcome": outcome, "reason": reason}
+        fields: dict[str, JsonValue] = {"outcome": outcome, "reason": inbox.safe(reason)}
         if outcome == "happened":
             fields["result"] = result
         return await answers.answer(self._client, run_id, question, contracts.RESOLVE, fields)
 
-    async def transcript(self, run_id: str) -> list[Message]:
+    async def transcript(self, run_id: str, head: Head | None = None) -> list[Message]:
         """The messages that the journal holds of a run: those its workflow confirmed.
 
-        Raises NoJournal when the journal cannot be read or holds nothing of the run.
+        Args:
+            head: where the run's chain ends; it proves every message. None: the messages as they stand.
+
+        Raises NoJournal when the journal cannot be read or holds nothing of the run, and where its messages do not end
+        at the head.
         """
-        return await self._recorded(run_id, recorded.messages(self._journal_url, run_id))
+        return await self._recorded(run_id, recorded.messages(self._journal_url, run_id, head))
 
     async def sent(self, run_id: str, model_call: int) -> SentCall:
         """What one model call of a run was sent, exactly.

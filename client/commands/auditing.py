@@ -8,7 +8,7 @@ from client import show
 from client.audit import document, exit_code, read_evidence
 from client.audit_bundle import MAX_DIGEST, MIN_DIGEST, read_bundle, write_bundle
 from client.audit_rebuilding import rebuild
-from client.commands.given import BadInput
+from client.commands.given import BadInput, usable_runs
 from client.commands.session import Session, json_option, run_argument
 from longshift.audit.checks import Check
 from longshift.audit.rebuilding import Rebuilt
@@ -25,7 +25,7 @@ def _digest(_context: click.Context, _parameter: click.Parameter, given: str | N
 
 
 @click.command("audit")
-@click.argument("run_id", metavar="[RUN]", required=False)
+@click.argument("run_id", metavar="[RUN]", required=False, callback=usable_runs)
 @click.option("--export", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write a bundle, too.")
 @click.option("--bundle", type=click.Path(path_type=Path), metavar="FILE", help="Audit this bundle, and nothing else.")
 @click.option("--digest", metavar="HEX", callback=_digest, help="What --export printed, to compare the bundle with.")
@@ -62,8 +62,6 @@ def audit_command(
     if digest is not None:
         raise BadInput(["--digest: is compared with a bundle; give one with --bundle FILE"])
     assert run_id is not None
-    if not run_id.strip():
-        raise BadInput(["RUN: is blank; give a shift's id, see which there are with: longshift list"])
     with Session(config) as session:
         evidence = session.do(read_evidence(session.client, session.settings.journal.url, run_id))
     checks = evidence.checks()

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from client import show
-from client.commands.given import BadInput
+from client.commands.given import BadInput, usable_runs
 from client.commands.session import Session, json_option
 from client.evaluating import Evaluated, evaluate_cases, evaluate_run
 from longshift.evidence import EvidenceCheck
@@ -20,7 +20,7 @@ PASS, FAIL = 0, 1
 
 
 @click.command("eval")
-@click.argument("run_ids", nargs=-1, metavar="[RUN...]")
+@click.argument("run_ids", nargs=-1, metavar="[RUN...]", callback=usable_runs)
 @click.option(
     "--cases",
     multiple=True,
@@ -60,8 +60,6 @@ def eval_command(config: Path | None, run_ids: tuple[str, ...], cases: tuple[Pat
 
 
 def _runs(config: Path | None, run_ids: Sequence[str]) -> list[Evaluated]:
-    if any(not run_id.strip() for run_id in run_ids):
-        raise BadInput(["RUN: is blank; give a shift's id, see which there are with: longshift list"])
     with Session(config) as session:
         agents = load_agents(session.settings)
         return [session.do(evaluate_run(session.shifts, agents, run_id)) for run_id in dict.fromkeys(run_ids)]

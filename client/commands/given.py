@@ -2,16 +2,20 @@
 
 import re
 from collections.abc import Sequence
+from typing import TypeVar
 
 import click
 from pydantic import JsonValue
 
 from longshift import jsontext
 from longshift.funds import usable_name
+from longshift.inbox import safe
 from longshift.limits import Limits, LimitsRefused
 
 UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 """Seconds of the units in which --since is given."""
+
+Given = TypeVar("Given", str, str | None, tuple[str, ...])
 
 
 class BadInput(click.ClickException):
@@ -30,6 +34,15 @@ def fund_name(_context: click.Context, parameter: click.Parameter, name: str | N
     except ValueError as error:
         where = parameter.opts[0] if isinstance(parameter, click.Option) else parameter.human_readable_name
         raise BadInput([f"{where}: {error}"]) from None
+
+
+def usable_runs(_context: click.Context, _parameter: click.Parameter, given: Given) -> Given:
+    """A shift's id, or several, or none, checked. Raises BadInput."""
+    for run_id in (given,) if isinstance(given, str) else given or ():
+        wrong = "blank" if not run_id.strip() else "not UTF-8" if run_id != safe(run_id) else ""
+        if wrong:
+            raise BadInput([f"RUN: is {wrong}; give a shift's id, see which there are with: longshift list"])
+    return given
 
 
 def since_seconds(_context: click.Context, _parameter: click.Parameter, given: str | None) -> int | None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from client import show, watching
-from client.commands.given import BadInput
+from client.commands.given import BadInput, usable_runs
 from client.commands.session import COMPLETED, Session, exit_code, json_option, run_argument
 from client.main import INTERRUPTED
 
@@ -50,7 +50,7 @@ def state_command(config: Path | None, run_id: str, as_json: bool) -> None:
 
 
 @click.command("watch")
-@click.argument("run_id", metavar="[RUN]", required=False)
+@click.argument("run_id", metavar="[RUN]", required=False, callback=usable_runs)
 @click.option("--all", "all_runs", is_flag=True, help="Follow all shifts that have not ended, as a list.")
 @json_option
 @click.pass_obj
@@ -69,8 +69,7 @@ def watch_command(config: Path | None, run_id: str | None, all_runs: bool, as_js
       longshift watch shop-20300101-090000-1f2e --json
       longshift watch --all
     """
-    named = run_id is not None and bool(run_id.strip())
-    if named == all_runs:
+    if (run_id is not None) == all_runs:
         raise BadInput(["RUN: give a shift's id, or --all; not both. See which there are with: longshift list"])
     with Session(config) as session:
         if run_id is None or all_runs:

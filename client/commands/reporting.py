@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from client import show
-from client.commands.given import UNITS, BadInput, since_seconds
+from client.commands.given import UNITS, BadInput, since_seconds, usable_runs
 from client.commands.session import json_option
 from worker.settings import load_settings
 
@@ -18,7 +18,7 @@ SINCE = "7d"
 
 
 @click.command("report")
-@click.argument("run_id", metavar="[RUN]", required=False)
+@click.argument("run_id", metavar="[RUN]", required=False, callback=usable_runs)
 @click.option("--all", "of_all", is_flag=True, help="Report on all shifts that began since --since.")
 @click.option(
     "--since", callback=since_seconds, metavar="TIME", help=f"How far --all reaches back, such as 12h; else {SINCE}."
@@ -52,7 +52,7 @@ def report_command(
     if of_all:
         _report_all(config, since if since is not None else 7 * UNITS["d"], output or Path(FOR_ALL), as_json)
         return
-    if run_id is None or not run_id.strip():
+    if run_id is None:
         raise BadInput(["RUN: give a shift's id, see which there are with: longshift list; or --all"])
     _report(config, run_id, output, as_json)
 

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 
 import click
 
-from client.commands.given import BadInput
+from client.commands.given import usable_runs
 from client.shifts import Shifts
 from longshift.status import Status
 from worker.connection import connect
@@ -30,13 +30,7 @@ def json_option(function: Function) -> Function:
 
 def run_argument(function: Function) -> Function:
     """The argument RUN, as `run_id`."""
-    return click.argument("run_id", metavar="RUN", callback=_not_blank)(function)
-
-
-def _not_blank(_context: click.Context, _parameter: click.Parameter, run_id: str) -> str:
-    if not run_id.strip():
-        raise BadInput(["RUN: is blank; give a shift's id, see which there are with: longshift list"])
-    return run_id
+    return click.argument("run_id", metavar="RUN", callback=usable_runs)(function)
 
 
 class Session:

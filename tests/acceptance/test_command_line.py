@@ -121,6 +121,8 @@ def test_without_a_server_each_command_says_how_to_start_one(words: tuple[str, .
         (("replay", "nowhere"), ["nowhere", "cannot be read"]),
         (("demo", "--live"), ["--endpoint: is missing", "--model: is missing"]),
         (("pause", ""), ["RUN: is blank", "longshift list"]),
+        (("stop", "f\udcfcr"), ["RUN: is not UTF-8", "longshift list"]),
+        (("eval", "r", "f\udcfcr"), ["RUN: is not UTF-8"]),
         (("up", "--port", "7300", "--ui-port", "7300"), ["--ui-port: 7300 is the server's own port"]),
         (("up", "--port", "0"), ["--port", "1<=x<=65535"]),
     ],

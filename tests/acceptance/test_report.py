@@ -70,7 +70,7 @@ def test_a_report_is_written_of_shifts_that_ended_and_of_those_at_work(up: Up, t
     ("words", "said"),
     [
         ((), ["RUN: give a shift's id", "--all"]),
-        ((" ",), ["RUN: give a shift's id"]),
+        ((" ",), ["RUN: is blank; give a shift's id"]),
         (("x", "--all"), ["RUN: is one shift"]),
         (("x", "--since", "7d"), ["--since: goes with --all"]),
         (("--all", "--since", "soon"), ["--since: write a number and m, h, d or w"]),

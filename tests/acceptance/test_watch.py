@@ -358,5 +358,5 @@ async def test_a_terminal_that_cannot_draw_gets_lines_one_without_a_worker_says_
         assert await code_of(process) == 130
         await seen.shows("status  NO_WORKER", "told to pause")
         assert LEAVE not in seen.text
-    for words in (("watch",), ("watch", "x", "--all"), ("watch", " ")):
+    for words in (("watch",), ("watch", "x", "--all")):
         longshift(*words, env=env).refused("RUN: give a shift's id, or --all")

@@ -144,15 +144,15 @@ async def test_a_denied_effect_is_not_made_and_the_model_reads_why(
     async with asking(shifts, client, queue, journal_url, outside, Script([ORDER], "Done.")) as (run_id, question):
         with pytest.raises(Refused, match="reason"):
             await shifts.deny(run_id, question, reason=" ")
-        assert (await shifts.deny(run_id, question, reason=f"too many{ESCAPES}")).words == "denied"
+        assert (await shifts.deny(run_id, question, reason=f"zu viel f\udcfcr heute{ESCAPES}")).words == "denied"
         result = await shifts.result(run_id)
     assert (result.status, outside.orders) == (Status.COMPLETED, [])
     error = (await observed(shifts, run_id))["error"]
     assert isinstance(error, dict)
     assert error["kind"] == "denied"
-    assert f"too many{ESCAPES}" in error["message"]
+    assert f"zu viel f?r heute{ESCAPES}" in error["message"]  # without what is no Unicode
     lines = await story(shifts, run_id)
-    assert any(line.startswith("denied order-1, since: too many\\x1b") for line in lines)
+    assert any(line.startswith("denied order-1, since: zu viel f?r heute\\x1b") for line in lines)
     recorded = await shifts.tool_call(run_id, "order-1")
     assert (recorded.state, recorded.arguments) == (None, ORDER.arguments)
     assert "denied" in (recorded.observation or "")

@@ -63,6 +63,19 @@ async def test_the_result_of_a_run_that_was_stopped(
     assert result.model_calls == 1
 
 
+async def test_a_stop_stops_whatever_stands_in_its_reason(
+    shifts: Shifts, client: Client, queue: str, journal_url: str
+) -> None:
+    model = Script("Never.", held=[1])
+    async with shop_open(client, queue, journal_url, PARROT, model):
+        run_id = await shifts.start(GIVEN)
+        await model.asked(1)
+        await shifts.stop(run_id, mode="now", reason="f\udcfcr heute")  # so a command line gives what is not UTF-8
+        result = await shifts.result(run_id)
+    assert result.status is Status.STOP_REQUESTED
+    assert "f?r heute" in result.detail
+
+
 async def test_the_result_of_a_cancelled_run_has_all_counters(
     shifts: Shifts, client: Client, queue: str, journal_url: str
 ) -> None:
