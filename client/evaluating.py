@@ -10,6 +10,7 @@ from client.errors import Refused
 from client.replay import Outcome, play
 from client.shifts import Shifts
 from longshift.agent import Agent
+from longshift.chain import Head
 from longshift.contracts import RunResult
 from longshift.evidence import EvidenceCheck, Graded, Trajectory, Verdict, grade
 
@@ -55,14 +56,16 @@ async def evaluate_run(shifts: Shifts, agents: Mapping[str, Agent], run_id: str)
 
     Raises:
         Refused: it has not ended, no shift began, or its agent is not known here or declares no check.
-        NoSuchRun, NoServer, NoJournal, Unreadable: as client.shifts says.
+        NoJournal: the journal cannot be read, or its messages are not those that the run ended with.
+        NoSuchRun, NoServer, Unreadable: as client.shifts says.
     """
     found = await shifts.state(run_id)
     if found.closed_at is None:
         raise Refused(f"{run_id}: has not ended and cannot be judged; wait for its end with: longshift result {run_id}")
     checks = checks_of(agents, found.agent, run_id)
     result = await shifts.result(run_id)
-    messages = tuple(await shifts.transcript(run_id))
+    head = Head(length=result.messages, digest=result.digest) if result.messages else Head()
+    messages = tuple(await shifts.transcript(run_id, head))
     return Evaluated(run_id, found.agent, result, tuple(grade(checks, Trajectory(result, messages))))
 
 

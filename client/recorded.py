@@ -80,16 +80,21 @@ class SentCall:
     messages: Sequence[Message]
 
 
-async def messages(journal_url: str, run_id: str) -> list[Message]:
+async def messages(journal_url: str, run_id: str, head: Head | None = None) -> list[Message]:
     """The messages of a run that its workflow confirmed.
 
-    Raises NoJournal when the journal cannot be read or holds nothing of the run.
+    Args:
+        head: where the run's chain ends; it proves every message. None: the messages as they stand.
+
+    Raises NoJournal when the journal cannot be read or holds nothing of the run, and where its messages do not end at
+    the head.
     """
     async with open_journal(journal_url) as journal:
-        stored = await journal.messages(run_id)
-    if not stored:
-        raise _holds_nothing(journal_url, run_id)
-    return [one.message for one in stored]
+        if await journal.run(run_id) is None:
+            raise _holds_nothing(journal_url, run_id)
+        if head is not None:
+            return await journal.transcript(run_id, head)
+        return [one.message for one in await journal.messages(run_id)]
 
 
 async def sent(journal_url: str, run_id: str, number: int) -> SentCall:

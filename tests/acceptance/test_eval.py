@@ -1,11 +1,14 @@
 """`longshift eval`, in processes of its own: shifts and cases, judged by the evidence that their agents declare."""
 
+import contextlib
 import json
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
 
+from longshift.observations import ok
 from tests.acceptance.commands import HUNG, Up, clean_environment, longshift
 from worker.settings import SHOP_TURNS
 
@@ -20,6 +23,18 @@ CONFIG = (
 kind = "replay"
 [[endpoints.boasting.turns]]
 content = "I have drafted 6 of SKU-VANILLA and 4 of SKU-STRAWBERRY, 2600 cents in all."
+output_tokens = 20
+
+[endpoints.skimping]
+kind = "replay"
+[[endpoints.skimping.turns]]
+calls = [{ id = "a", name = "draft_order", arguments = { sku = "SKU-VANILLA", quantity = 6 } }]
+output_tokens = 20
+[[endpoints.skimping.turns]]
+calls = [{ id = "b", name = "draft_order", arguments = { sku = "SKU-STRAWBERRY", quantity = 3 } }]
+output_tokens = 20
+[[endpoints.skimping.turns]]
+content = "Both are drafted."
 output_tokens = 20
 
 [agents.unjudged]
@@ -62,6 +77,25 @@ def test_what_cannot_be_judged_is_refused_in_words(up: Up) -> None:
     up("eval", unjudged).refused(f"{unjudged}: its agent unjudged declares no check; add some to its `evidence`")
     up("eval", "nobody").refused("there is no run 'nobody'")
     up("stop", under_way, "--now")
+
+
+def changed(up: Up, run_id: str, statement: str, *values: str) -> None:
+    """Change the journal's rows of a shift past Longshift."""
+    with contextlib.closing(sqlite3.connect(up.config.parent / "journal.db")) as database, database:
+        assert database.execute(f"{statement} AND run_id = ?", (*values, run_id)).rowcount == 1
+
+
+def test_a_shift_whose_journal_was_changed_or_lost_its_end_is_not_judged(up: Up) -> None:
+    run_id = ran(up, "--endpoint", "skimping")
+    assert up("eval", run_id).code == 1
+
+    draft = {"sku": "SKU-STRAWBERRY", "quantity": 4, "total_cents": 1100, "currency": "USD"}
+    changed(up, run_id, "UPDATE tool_calls SET body = json_set(body, '$.content', ?) WHERE call_id = 'b'", ok(draft))
+    up("eval", run_id).refused(f"run '{run_id}': the journal's messages do not end at message", "audit the run")
+
+    run_id = ran(up)
+    changed(up, run_id, "DELETE FROM messages WHERE number = 7")
+    up("eval", run_id).refused(f"run '{run_id}': the journal's messages do not end at message", "audit the run")
 
 
 def test_cases_are_played_and_judged(tmp_path: Path) -> None:
