@@ -64,13 +64,18 @@ def exit_code(status: str) -> int:
 
 
 async def until_told() -> None:
-    """Wait for Ctrl-C, or for SIGTERM or SIGHUP; a second one ends the process without order."""
+    """Wait for Ctrl-C, or for SIGTERM or SIGHUP; a second one ends the process without order.
+
+    A SIGHUP that is ignored stays so: `nohup` asks for that. A SIGINT counts always: a shell ignores it for all that a
+    script starts in the background, and what serves there is to end with the script.
+    """
     told, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def tell(number: signal.Signals) -> None:
         told.set()
         loop.remove_signal_handler(number)
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    hangup = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
+    for number in (signal.SIGINT, signal.SIGTERM, *hangup):
         loop.add_signal_handler(number, tell, number)
     await told.wait()
