@@ -46,6 +46,9 @@ SHELF = {f"{flavour}-{size}": _tubs(f"{flavour}-{size}") for flavour, size in pr
 """Units in stock, by product."""
 LONGEST = len(SHELF)
 """Products that a task can have at most."""
+MOST_DIGITS = 18
+"""Of a total, as 64 bits hold them; a model that repeats a digit without end says no total, and Python reads only
+4300."""
 
 
 @tool(kind="read")
@@ -142,7 +145,7 @@ def grade(given: Task, condition: Condition, trajectory: Trajectory) -> Grade:
     """Grade a run by what its tools observed and what it answered.
 
     The total is the last whole number of the answer. Where the program adds, it is the sum over the products that were
-    looked up, wanted or not; a run that came to no answer has none.
+    looked up, wanted or not. A run that came to no answer has none, nor has one whose number is longer than any total.
     """
     looked_up: dict[str, int] = {}
     turn_of = {
@@ -173,4 +176,5 @@ def _answered(condition: Condition, trajectory: Trajectory, looked_up: dict[str,
     if condition == "program-adds":
         return sum(looked_up.values())
     numbers: Sequence[str] = re.findall(r"-?\d+", re.sub(r"(?<=\d),(?=\d{3}\b)", "", trajectory.result.answer or ""))
-    return int(numbers[-1]) if numbers else None
+    last = numbers[-1] if numbers else ""
+    return int(last) if 0 < len(last.removeprefix("-")) <= MOST_DIGITS else None

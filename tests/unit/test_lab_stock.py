@@ -85,6 +85,11 @@ def test_thousands_may_be_set_apart() -> None:
     assert graded(GIVEN.products, "1,234").answered == 1234
 
 
+@pytest.mark.parametrize("answer", ["0" * 5000, f"-{'9' * 19}", f"{TOTAL}\n1{',000' * 2000}"])
+def test_a_number_that_is_no_count_of_units_is_no_total(answer: str) -> None:
+    assert graded(GIVEN.products, answer).answered is None
+
+
 def test_each_look_up_counts_by_what_came_back_and_not_by_its_order() -> None:
     missing = graded(["cherry-cup", "almond-cup"], f"{TOTAL}")
     assert (missing.lookups, missing.first_error) == ((True, False, True), 2)
