@@ -33,11 +33,15 @@ _REMEDIES = {
     "it, or rebuild it from the workflow histories",
     "08": "check that PostgreSQL runs at this address and can be reached",
     "25006": "it lets nobody write, as a standby does: point the URL at its primary",
+    "25P03": "this process stood still in a transaction and lost its session: try again, with less to do at once",
     "28": "check the user and the password in the URL",
     "3D": "create the database first: the journal makes its tables, not its database",
     "42501": "give the user the right to create and write tables there",
     "53100": "its disk is full: free some space",
     "53300": "it has no connection left: raise max_connections or run fewer workers",
+    "55P03": "another session holds a lock it needs: find and end that transaction (pg_stat_activity lists them), then "
+    "try again",
+    "57014": "somebody, or a statement_timeout that is set for this user or database, ended the statement: raise it",
     "57": "the server is stopping or starting: try again in a moment",
 }
 """What helps, by the name of SQLite's error or the start of PostgreSQL's SQLSTATE."""

@@ -1,21 +1,37 @@
 """The journal in PostgreSQL: each transaction on the event loop, through asyncpg."""
 
+import asyncio
 from typing import Any
 
+import asyncpg  # type: ignore[import-untyped]  # ships no types
 from sqlalchemy import URL
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from store.database import Database, T, Work
+from store.errors import JournalUnavailable
 
 CONNECT_SECONDS = 10.0
 """Seconds a connection to PostgreSQL may take."""
 CONNECTIONS = 10
 """Connections to PostgreSQL one process may hold; a server accepts 100 by default."""
+LOCK_SECONDS = 10.0
+"""Seconds a statement waits for another session's lock, as SQLite's do. A transaction here takes milliseconds."""
+IDLE_SECONDS = 5.0
+"""Seconds a session may stand still in a transaction until the server ends it: less than others wait for its locks."""
+POOL_SECONDS = 30.0
+"""Seconds a transaction waits for a connection, where all are at work: three waits for a lock."""
+ANSWER_SECONDS = 60.0
+"""Seconds a transaction may take, its waits included. A server that is gone without a word would never answer."""
 
 
 class Postgres(Database):
-    """One pool of asyncpg connections, on the event loop that uses it."""
+    """One pool of asyncpg connections, on the event loop that uses it.
+
+    A worker that stands still in a transaction, or whose machine is gone, keeps its locks for as long as its session
+    lasts. So the server ends such a session, and nobody waits for a lock or for an answer without end.
+    """
 
     _not_there = "08"
 
@@ -28,8 +44,9 @@ class Postgres(Database):
             url.set(drivername="postgresql+asyncpg", query=query),
             pool_size=CONNECTIONS,
             max_overflow=0,
+            pool_timeout=POOL_SECONDS,
             hide_parameters=True,
-            connect_args={"timeout": CONNECT_SECONDS},
+            connect_args={"timeout": CONNECT_SECONDS, "async_creator_fn": _connect},
         )
         self._reader = self._writer.execution_options(isolation_level="REPEATABLE READ")
 
@@ -42,19 +59,45 @@ class Postgres(Database):
     async def _run(self, engine: AsyncEngine, work: Work[T]) -> T:
         with self._border():
             try:
-                return await _transact_async(engine, work)
-            except DBAPIError as error:
-                if not error.connection_invalidated:
-                    raise
-            # The server was restarted, which the pool has noticed now. To ask before each transaction whether the
-            # connection still lives would cost as much as a short transaction does.
-            return await _transact_async(engine, work)
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    return await _transact_again(engine, work)
+            except TimeoutError as error:
+                raise TimeoutError("no answer in time") from error  # its own has no words
+            except PoolTimeoutError as error:
+                raise JournalUnavailable(
+                    f"the journal {self.shown} cannot be used: all connections of this process are at work; find what "
+                    "holds the locks that they wait for"
+                ) from error
 
     async def close(self) -> None:
         with self._border():
             await self._writer.dispose()
 
 
-async def _transact_async(engine: AsyncEngine, work: Work[T]) -> T:
+async def _connect(**given: Any) -> Any:
+    connection = await asyncpg.connect(**given)
+    # Not among the parameters of the connection, of which a pooler between here and the server refuses most.
+    await connection.execute(
+        f"SET lock_timeout = {LOCK_SECONDS * 1000:.0f};"
+        f"SET idle_in_transaction_session_timeout = {IDLE_SECONDS * 1000:.0f}"
+    )
+    return connection
+
+
+async def _transact_again(engine: AsyncEngine, work: Work[T]) -> T:
+    """Run `work` in a transaction, and once more where its connection was lost: the server was restarted, or has ended
+    a session that stood still.
+
+    To ask before each transaction whether the connection still lives would cost as much as a short transaction does.
+    """
+    try:
+        return await _transact(engine, work)
+    except DBAPIError as error:
+        if not error.connection_invalidated:
+            raise
+    return await _transact(engine, work)
+
+
+async def _transact(engine: AsyncEngine, work: Work[T]) -> T:
     async with engine.begin() as connection:
         return await connection.run_sync(work)

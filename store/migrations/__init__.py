@@ -9,6 +9,8 @@ HEAD = "0006"
 
 _LOCK = 7_411_866_318_202_511
 """PostgreSQL's advisory lock under which a schema is changed; any number that nobody else uses."""
+LOCK_SECONDS = 45
+"""Seconds to wait on PostgreSQL for a lock, while another worker changes the schema: more than a step waits."""
 
 
 def upgrade(connection: Connection) -> None:
@@ -18,6 +20,7 @@ def upgrade(connection: Connection) -> None:
     Raises JournalUnavailable for a database of a newer version.
     """
     if connection.dialect.name == "postgresql":
+        connection.execute(text(f"SET LOCAL lock_timeout = {LOCK_SECONDS * 1000:.0f}"))
         connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
     found = revision(connection)
     if found != HEAD:

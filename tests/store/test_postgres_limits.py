@@ -1,0 +1,134 @@
+"""PostgreSQL whose locks are held, whose sessions stand still, or whose server is set up in its own way."""
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg  # type: ignore[import-untyped]  # ships no types
+import pytest
+from sqlalchemy import Connection, text
+
+from store import migrations, postgres
+from store.engine import open_database
+from store.errors import JournalUnavailable
+from store.journal import Fresh, Journal
+from tests.store.shift import Shift
+
+pytestmark = pytest.mark.asyncio
+
+
+@asynccontextmanager
+async def held(server: str, statement: str) -> AsyncIterator[None]:
+    """Another program's session stays in a transaction in which it ran `statement`."""
+    holder = await asyncpg.connect(server)
+    try:
+        await holder.execute(f"BEGIN; {statement}")
+        yield
+    finally:
+        await holder.close()
+
+
+async def test_a_lock_is_waited_for_and_then_named(migrated: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres, "LOCK_SECONDS", 0.05)
+    journal = await Journal.open(migrated)
+    shift = await Shift(journal, "locked").open()
+    async with held(migrated, "SELECT 1 FROM runs WHERE run_id = 'locked' FOR UPDATE"):
+        with pytest.raises(JournalUnavailable, match="another session holds a lock it needs: find and end"):
+            await shift.begin(shift.request())
+        assert await journal.run("locked") is not None  # reading goes on
+    await shift.turn("Done.")
+    assert await journal.verify_chain("locked") is None
+    await journal.close()
+
+
+async def test_a_start_that_waits_for_another_s_migration_is_told(
+    migrated: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrations, "LOCK_SECONDS", 0.05)
+    async with held(migrated, f"SELECT pg_advisory_xact_lock({migrations._LOCK})"):
+        with pytest.raises(JournalUnavailable, match="another session holds a lock it needs: find and end"):
+            await Journal.open(migrated)
+
+
+async def test_a_start_waits_longer_for_another_s_migration_than_a_step_for_a_lock(
+    migrated: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "LOCK_SECONDS", 0.05)
+    database = open_database(migrated)
+    limits = "SELECT current_setting('lock_timeout')"
+
+    def found(connection: Connection) -> object:
+        migrations.upgrade(connection)
+        return connection.execute(text(limits)).scalar_one()
+
+    assert await database.write(found) == "45s"
+    assert await database.write(lambda connection: connection.execute(text(limits)).scalar_one()) == "50ms"
+    await database.close()
+
+
+async def test_a_worker_that_stands_still_in_its_transaction_lets_others_pass_and_does_its_own_again(
+    migrated: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "IDLE_SECONDS", 0.2)
+    journal = await Journal.open(migrated)
+    shift = await Shift(journal, "stalled").open()
+    holding, passed = threading.Event(), threading.Event()
+    tries = 0
+
+    def stall(connection: Connection) -> int:
+        nonlocal tries
+        tries += 1
+        connection.execute(text("SELECT 1 FROM runs WHERE run_id = 'stalled' FOR UPDATE"))
+        holding.set()
+        assert passed.wait(30)
+        return int(connection.execute(text("SELECT count(*) FROM model_calls WHERE run_id = 'stalled'")).scalar_one())
+
+    async def sleeper() -> int:
+        database = open_database(migrated)
+        try:
+            return await database.write(stall)
+        finally:
+            await database.close()
+
+    other = asyncio.create_task(asyncio.to_thread(asyncio.run, sleeper()))
+    assert await asyncio.to_thread(holding.wait, 30)
+    assert isinstance(await shift.begin(shift.request()), Fresh)
+    passed.set()
+    assert await other == 1
+    assert tries == 2
+    await journal.close()
+
+
+async def test_a_server_that_stands_still_is_told_and_its_connection_is_given_up(
+    migrated: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "CONNECTIONS", 1)
+    monkeypatch.setattr(postgres, "ANSWER_SECONDS", 0.2)
+    journal = await Journal.open(migrated)
+    stopped = await journal._database.read(
+        lambda connection: int(connection.execute(text("SELECT pg_backend_pid()")).scalar_one())
+    )
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        with pytest.raises(JournalUnavailable, match="no answer in time; check that PostgreSQL runs"):
+            await journal.run("nobody")
+        assert await journal.run("nobody") is None
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    await journal.close()
+
+
+async def test_a_process_whose_connections_are_all_at_work_says_so(
+    migrated: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "CONNECTIONS", 1)
+    monkeypatch.setattr(postgres, "POOL_SECONDS", 0.05)
+    journal = await Journal.open(migrated)
+    async with journal._database._writer.connect():  # type: ignore[attr-defined]
+        with pytest.raises(JournalUnavailable, match="all connections of this process are at work; find what holds"):
+            await journal.run("nobody")
+    assert await journal.run("nobody") is None
+    await journal.close()
