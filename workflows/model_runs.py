@@ -102,7 +102,8 @@ class ModelRuns(Waiting):
             state.withdraw_model_call(estimate)
         else:
             state.model_calls, state.exposure = state.model_calls - 1, state.exposure - estimate
-        state.decide(self._now(), "unfunded", message=failure.message)
+        if not state.unfunded_in_row:  # once for all of a wait, which would push other decisions out of the journal
+            state.decide(self._now(), "unfunded", message=failure.message)
         verdict = admission.held(state, End(Status.MODEL_COST_LIMIT, failure.message))
         if isinstance(verdict, End):
             return admission.barred(state, self._now()) or verdict

@@ -24,6 +24,8 @@ from longshift.view import StateView
 from store.journal import Journal
 from tests.workflows.raw_runs import until as looked_until
 from tests.workflows.running import GIVEN, HEARTBEAT_SECONDS, PARROT, Script, decisions, shop_open, until, working
+from worker.plugin import longshift_plugin
+from workflows import waiting
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -115,6 +117,27 @@ async def test_a_run_that_may_wait_goes_on_when_its_fund_was_raised(
     assert (ended.status, ended.model_calls) == (Status.COMPLETED, 1)
     assert "unfunded" in await decisions(journal_url, run_id)
     assert await funds.list() == [Fund(name="research", budget=CENT, reserved=CENT)]
+
+
+async def test_a_wait_for_a_fund_stands_in_the_journal_once_however_often_the_fund_is_asked(
+    client: Client, queue: str, journal_url: str, shifts: Shifts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "FUND_WAIT_SECONDS", 0.01)
+    target = client.service_client.config.target_host
+    hasty = await Client.connect(target, plugins=[longshift_plugin()])  # no sandbox: the wait as it is here
+    await Funds(journal_url).set("research", CENT - 1)
+    async with shop_open(hasty, queue, journal_url, FUNDED, Script("Hello.")):
+        run_id = await shifts.start(GIVEN.model_copy(update={"limits": {"on_limit": "wait"}}))
+        handle, asked = client.get_workflow_handle(run_id), 0
+        async for event in handle.fetch_history_events(wait_new_event=True):
+            asked += event.HasField("activity_task_failed_event_attributes")
+            if asked == 4:
+                break
+        await handle.signal(contracts.STOP, "enough")
+        ended = await shifts.result(run_id)
+    assert (ended.status, ended.model_calls) == (Status.STOP_REQUESTED, 0)
+    kinds = await decisions(journal_url, run_id)
+    assert [kind for kind in kinds if kind in ("unfunded", "stop", "ended")] == ["unfunded", "stop", "ended"]
 
 
 async def test_users_messages_to_a_run_that_waits_for_its_fund_are_bounded_also_once_they_stand_in_its_transcript(
