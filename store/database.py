@@ -36,6 +36,7 @@ _REMEDIES = {
     "25P03": "this process stood still in a transaction and lost its session: try again, with less to do at once",
     "28": "check the user and the password in the URL",
     "3D": "create the database first: the journal makes its tables, not its database",
+    "40": "another transaction came in between: try again in a moment",
     "42501": "give the user the right to create and write tables there",
     "53100": "its disk is full: free some space",
     "53300": "it has no connection left: raise max_connections or run fewer workers",

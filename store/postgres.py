@@ -79,7 +79,8 @@ async def _connect(**given: Any) -> Any:
     # Not among the parameters of the connection, of which a pooler between here and the server refuses most.
     await connection.execute(
         f"SET lock_timeout = {LOCK_SECONDS * 1000:.0f};"
-        f"SET idle_in_transaction_session_timeout = {IDLE_SECONDS * 1000:.0f}"
+        f"SET idle_in_transaction_session_timeout = {IDLE_SECONDS * 1000:.0f};"
+        "SET default_transaction_isolation = 'read committed'"  # what waited for a lock reads what was done under it
     )
     return connection
 

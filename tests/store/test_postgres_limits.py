@@ -14,6 +14,7 @@ from sqlalchemy import Connection, text
 from store import migrations, postgres
 from store.engine import open_database
 from store.errors import JournalUnavailable
+from store.funds import Draw
 from store.journal import Fresh, Journal
 from tests.store.shift import Shift
 
@@ -132,3 +133,41 @@ async def test_a_process_whose_connections_are_all_at_work_says_so(
             await journal.run("nobody")
     assert await journal.run("nobody") is None
     await journal.close()
+
+
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+async def test_a_server_with_an_isolation_of_its_own_is_used_as_any_other(postgres: str, level: str) -> None:
+    admin = await asyncpg.connect(postgres)
+    await admin.execute("DROP DATABASE IF EXISTS strict WITH (FORCE)")
+    await admin.execute("CREATE DATABASE strict")
+    await admin.execute(f"ALTER DATABASE strict SET default_transaction_isolation = '{level}'")
+    await admin.close()
+    url = postgres.replace("/postgres?", "/strict?")
+    journals = await asyncio.gather(*(Journal.open(url) for _ in range(4)))
+
+    async def call(number: int) -> object:
+        shift = await Shift(journals[number % 4], f"run-{number}").open()
+        return await journals[number % 4].begin_model_call(shift.request(), "worker", 1.0, Draw("shared", 5))
+
+    await journals[0].set_fund("shared", 1000)
+    assert {type(found) for found in await asyncio.gather(*map(call, range(12)))} == {Fresh}
+    assert [fund.reserved for fund in await journals[0].funds()] == [60]
+    for journal in journals:
+        await journal.close()
+
+
+@pytest.mark.parametrize(
+    ("state", "remedy"),
+    [
+        ("40001", "another transaction came in between: try again in a moment"),
+        ("40P01", "another transaction came in between: try again in a moment"),
+        ("57014", "somebody, or a statement_timeout that is set for this user or database, ended the statement"),
+        ("57P03", "the server is stopping or starting"),
+    ],
+)
+async def test_what_the_server_says_comes_with_what_helps(migrated: str, state: str, remedy: str) -> None:
+    database = open_database(migrated)
+    says = text(f"DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '{state}'; END $$")
+    with pytest.raises(JournalUnavailable, match=f"cannot be used: .*no; {remedy}"):
+        await database.write(lambda connection: connection.execute(says))
+    await database.close()
