@@ -113,7 +113,7 @@ class KeptWorker:
             tell: called with a sentence whenever it is started again.
         """
         named = ["--config", str(config.absolute())] if config else []
-        self._command = [sys.executable, "-m", "worker", *named]
+        self._command = [sys.executable, "-P", "-m", "worker", *named]  # a file here must not hide ours
         self._env, self._grace_seconds, self._tell = env, grace_seconds, tell
         self._child: Child | None = None
         self.log = log
