@@ -33,7 +33,7 @@ class Trajectory:
 
     def observed(self) -> list[tuple[ToolCall, dict[str, Any]]]:
         """Each tool call with its observation, in order; calls that never ran are left out."""
-        calls = {call.id: call for item in self.messages if isinstance(item, AssistantMessage) for call in item.calls}
+        calls = self._calls()
         return [(calls[item.call_id], read(item.content)) for item in self.messages if isinstance(item, ToolMessage)]
 
     def values(self, tool: str) -> list[Any]:
@@ -43,6 +43,17 @@ class Trajectory:
     def errors(self, tool: str) -> list[Any]:
         """The errors of the tool of this registered name, in order: `kind` and `message` of each."""
         return [body["error"] for call, body in self.observed() if call.name == tool and not body["ok"]]
+
+    def unanswered(self, *tools: str) -> list[str]:
+        """Ids of the effects of these registered names that may have happened, and of which no observation tells. One
+        whose request is in no message, as where the shift was terminated, may be any tool's, and is among them."""
+        calls = self._calls()
+        told = {item.call_id for item in self.messages if isinstance(item, ToolMessage)}
+        open_ = [call_id for call_id in self.result.unknown_calls if call_id not in told]
+        return [call_id for call_id in open_ if call_id not in calls or calls[call_id].name in tools]
+
+    def _calls(self) -> dict[str, ToolCall]:
+        return {call.id: call for item in self.messages if isinstance(item, AssistantMessage) for call in item.calls}
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,15 @@ from longshift import Trajectory, Verdict, evidence_check
 
 TESTS = "python3 -m unittest -q"
 """The command line that runs the project's tests."""
+COMMAND = "run_command"
+"""The registered name of the tool that runs them."""
 CHANGES = ("write_file", "edit_file")
 """The registered names of the tools that change files."""
 
 
 @evidence_check(
-    looks_at=f"the last run of the tests ({TESTS}): its exit code, and that no file was written or edited after it",
+    looks_at=f"the last run of the tests ({TESTS}): its exit code, that no file was written or edited after it, or may "
+    "have been, and that no command was left without an outcome",
     cannot_know="whether the tests test what they should, whether the shift changed them, and what other commands "
     "changed; read what it edited",
 )
@@ -17,11 +20,14 @@ def tests_pass(trajectory: Trajectory) -> Verdict:
     """The project's tests were seen to pass, and nothing was changed since."""
     code, changed = None, 0
     for call, observation in trajectory.observed():
-        if call.name == "run_command" and call.arguments.get("command") == TESTS:
+        if call.name == COMMAND and call.arguments.get("command") == TESTS:
             value = observation.get("value")
             code, changed = (value.get("exit_code") if isinstance(value, dict) else None), 0
         elif call.name in CHANGES and (observation["ok"] or observation["error"]["kind"] == "outcome_unknown"):
             changed += 1
+    unknown = trajectory.unanswered(COMMAND, *CHANGES)
+    if unknown:
+        return Verdict(False, f"{len(unknown)} commands, writes or edits may or may not have been made at the end")
     if code is None:
         return Verdict(False, "the tests were not run, or their last run told no exit code")
     if changed:

@@ -73,7 +73,7 @@ def drafts(trajectory: Trajectory) -> Verdict:
 
 @evidence_check(
     looks_at="what place_order returned, or a person said that it had: vanilla and strawberry, each ordered once, as "
-    "many as are needed",
+    "many as are needed, and no order of which nobody knows whether it was placed",
     cannot_know="whether the supplier holds these orders and no others; compare with the supplier's own list",
 )
 def orders(trajectory: Trajectory) -> Verdict:
@@ -81,6 +81,10 @@ def orders(trajectory: Trajectory) -> Verdict:
     made = [(order.get("sku"), order.get("quantity")) for order in _objects(trajectory.values(ORDER_TOOL))]
     wanted = [(draft["sku"], draft["quantity"]) for draft in EXPECTED]
     shown = ", ".join(f"{sku} x {quantity}" for sku, quantity in made) or "nothing"
+    lost = [error for error in trajectory.errors(ORDER_TOOL) if error["kind"] == "outcome_unknown"]
+    unknown = len(lost) + len(trajectory.unanswered(ORDER_TOOL))
+    if unknown:
+        return Verdict(False, f"{unknown} more may or may not have been placed; placed: {shown}")
     if sorted(made, key=str) == sorted(wanted, key=str):
         return Verdict(True, f"both orders were placed, once each: {shown}")
     return Verdict(False, f"the orders are not the expected ones: {shown}")

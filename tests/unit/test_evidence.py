@@ -120,6 +120,13 @@ def test_the_agents_of_the_shop_declare_their_checks_and_no_run_knows_of_them() 
         (orders, "place_order", [ok(VANILLA), error("refused", "no")], False, "not the expected ones: SKU-VANILLA x 6"),
         (orders, "place_order", [ok("ordered"), ok(None)], False, "None x None, None x None"),
         (orders, "place_order", [], False, "not the expected ones: nothing"),
+        (
+            orders,
+            "place_order",
+            [error("outcome_unknown", "lost"), ok(VANILLA), ok(STRAWBERRY)],
+            False,
+            "1 more may or may not have been placed; placed: SKU-VANILLA x 6, SKU-STRAWBERRY x 4",
+        ),
     ],
 )
 def test_the_shops_checks_judge_by_what_the_tools_observed(
@@ -134,6 +141,16 @@ def test_the_shops_checks_judge_by_what_the_tools_observed(
 RUN = ("run_command", {"command": TESTS})
 OTHER = ("run_command", {"command": "ls"})
 EDIT = ("edit_file", {"path": "a.py", "old": "a", "new": "b"})
+
+
+def mending(*steps: Any) -> Trajectory:
+    """A completed shift of these calls, each with its observation."""
+    messages: list[Message] = [UserMessage(content="Mend it.")]
+    for number, ((name, arguments), content) in enumerate(steps):
+        call = ToolCall(id=f"c{number}", name=name, arguments=arguments)
+        messages.append(AssistantMessage(content="", calls=(call,)))
+        messages.append(ToolMessage(call_id=call.id, name=name, content=content))
+    return Trajectory(COMPLETED, (*messages, AssistantMessage(content="It is mended.")))
 
 
 @pytest.mark.parametrize(
@@ -162,16 +179,50 @@ EDIT = ("edit_file", {"path": "a.py", "old": "a", "new": "b"})
     ],
 )
 def test_the_mender_is_judged_by_the_last_run_of_the_tests(steps: list[Any], passed: bool, words: str) -> None:
-    messages: list[Message] = [UserMessage(content="Mend it.")]
-    for number, ((name, arguments), content) in enumerate(steps):
-        call = ToolCall(id=f"c{number}", name=name, arguments=arguments)
-        messages.append(AssistantMessage(content="", calls=(call,)))
-        messages.append(ToolMessage(call_id=call.id, name=name, content=content))
-
-    (found,) = grade([tests_pass], Trajectory(COMPLETED, tuple(messages)))
+    (found,) = grade([tests_pass], mending(*steps))
 
     assert found.verdict.passed is passed
     assert words in found.verdict.sentence
+
+
+ORDERED = trajectory("place_order", ok(STRAWBERRY), ok(VANILLA))
+TESTED = mending((RUN, ok({"exit_code": 0})))
+
+
+def cut_off(given: Trajectory, name: str, requested: bool = True) -> Trajectory:
+    """A shift that ended while nobody could say what came of one more call, `lost`; its request is in no message where
+    the shift was terminated before the journal confirmed that."""
+    turn = [AssistantMessage(content="", calls=(ToolCall(id="lost", name=name),))] if requested else []
+    update = {"status": Status.OUTCOME_UNKNOWN, "unrun_calls": ("lost",), "unknown_calls": ("lost",)}
+    return Trajectory(COMPLETED.model_copy(update=update), (*given.messages[:-1], *turn))
+
+
+@pytest.mark.parametrize(
+    ("check", "given", "passed"),
+    [
+        (orders, cut_off(ORDERED, "place_order"), False),
+        (orders, cut_off(ORDERED, "place_order", requested=False), False),
+        (orders, cut_off(ORDERED, "write_file"), True),
+        (tests_pass, cut_off(TESTED, "edit_file"), False),
+        (tests_pass, cut_off(TESTED, "write_file"), False),
+        (tests_pass, cut_off(TESTED, "run_command"), False),
+        (tests_pass, cut_off(TESTED, "run_command", requested=False), False),
+        (tests_pass, cut_off(TESTED, "place_order"), True),
+    ],
+)
+def test_an_effect_that_may_have_happened_at_the_end_lets_no_check_of_its_tool_pass(
+    check: EvidenceCheck, given: Trajectory, passed: bool
+) -> None:
+    (found,) = grade([check], given)
+
+    assert (found.verdict.passed, "may or may not have" in found.verdict.sentence) == (passed, not passed)
+
+
+def test_an_effect_that_the_shift_was_told_of_is_not_unanswered() -> None:
+    given = trajectory("edit_file", error("outcome_unknown", "lost"))
+    terminated = Trajectory(COMPLETED.model_copy(update={"unknown_calls": ("c0",)}), given.messages)
+
+    assert terminated.unanswered("edit_file") == []
 
 
 def test_an_agent_takes_checks_only_each_under_its_own_name() -> None:
