@@ -27,7 +27,7 @@ class Funds:
             return await journal.set_fund(name, budget)
 
     async def raise_by(self, name: str, amount: int, request_id: str) -> Fund:
-        """Add to a fund's budget, once for each request id. Returns how it stands then.
+        """Add to a fund's budget, once for each request id of the fund's last 50 raises. Returns how it stands then.
 
         Raises Refused for an unknown fund, and for more than a budget may be.
         """

@@ -4,7 +4,9 @@ Whoever holds a fund's row locks nothing after it. So a run's row, then its call
 locks, and the runs of a fund never wait for each other in a ring.
 """
 
+import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +18,9 @@ from longshift.funds import MAX_BUDGET, UNCOUNTED, AmountRefused, Fund, refusal,
 from longshift.limits import MAX_CENTS, cents
 from store.errors import FundRefused
 from store.tables import FUNDS, Amount
+
+RAISES_KEPT = 50
+"""Request ids of a fund's latest raises that its row keeps: one that is sent again comes within seconds."""
 
 
 @dataclass(frozen=True)
@@ -97,20 +102,33 @@ def set_fund(connection: Connection, name: str, budget: int) -> Fund:
 
 
 def raise_fund(connection: Connection, name: str, amount: int, request_id: str) -> Fund:
-    """Add to a fund's budget, once for each request id.
+    """Add to a fund's budget, once for each request id, as far back as RAISES_KEPT raises.
 
     Raises FundRefused where there is no such fund, AmountRefused where the budget would be too large to hold.
     """
     row = connection.execute(select(FUNDS).where(FUNDS.c.name == name).with_for_update()).one_or_none()
     if row is None:
         raise FundRefused(unknown(name, [one.name for one in read_funds(connection)]))
-    if row.latest_raise == request_id:
+    known = _raises(row.latest_raise)
+    if request_id in known:
         return _fund(row)
     if row.budget + amount > MAX_BUDGET:
         most = cents(MAX_BUDGET - row.budget)
         raise AmountRefused(f"adds at most {most} cents here: a fund's budget is at most {MAX_CENTS} cents")
     raised = update(FUNDS).where(FUNDS.c.name == name).returning(*_COLUMNS)
-    return _fund(connection.execute(raised, {"budget": row.budget + amount, "latest_raise": request_id}).one())
+    kept = json.dumps([*known, request_id][-RAISES_KEPT:])  # all ASCII, so that each id is held as it is
+    return _fund(connection.execute(raised, {"budget": row.budget + amount, "latest_raise": kept}).one())
+
+
+def _raises(held: str | None) -> list[str]:
+    """The request ids that a fund's row holds, the latest last."""
+    if held is None:
+        return []
+    with suppress(ValueError):
+        ids = json.loads(held)
+        if isinstance(ids, list):
+            return ids
+    return [held]  # an earlier version wrote the id of the latest raise alone
 
 
 def _fund(row: Row[Any]) -> Fund:

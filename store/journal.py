@@ -233,7 +233,8 @@ class Journal:
         return await self._database.write(lambda c: funds.set_fund(c, name, budget))
 
     async def raise_fund(self, name: str, amount: int, request_id: str) -> Fund:
-        """Add micro-USD to a fund's budget, once for each request id. Returns how it stands then.
+        """Add micro-USD to a fund's budget, once for each request id of the fund's last 50 raises. Returns how it
+        stands then.
 
         Raises store.errors.FundRefused for an unknown fund, longshift.funds.AmountRefused for too large a budget.
         """

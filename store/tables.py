@@ -154,7 +154,8 @@ class FundRow(SQLModel, table=True):
     reserved: int = Field(sa_type=Amount)
     """What is held for calls whose cost is not known."""
     latest_raise: str | None = Field(default=None, sa_type=Words)
-    """Request id of the latest raise, so that one that is sent again counts once."""
+    """JSON of the request ids of the latest raises, so that one that is sent again counts once; by an earlier version
+    the latest id alone, as it is."""
 
 
 class ToolCallRow(SQLModel, table=True):

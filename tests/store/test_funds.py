@@ -2,13 +2,17 @@
 
 import pytest
 import pytest_asyncio
+from sqlalchemy import update
 
 from longshift.contracts import Decision
 from longshift.funds import MAX_BUDGET, AmountRefused, Fund
 from longshift.messages import AssistantMessage
 from longshift.turns import FailureKind, ModelFailure, Turn
+from store.engine import open_database
 from store.errors import FundRefused
+from store.funds import RAISES_KEPT
 from store.journal import Answered, Draw, Failed, Fresh, Journal, Lost
+from store.tables import FUNDS
 from tests.store.shift import Shift, turn_of
 
 pytestmark = pytest.mark.asyncio
@@ -179,6 +183,28 @@ async def test_a_raise_that_is_sent_again_counts_once(journal: Journal) -> None:
     with pytest.raises(AmountRefused, match="adds at most"):
         await journal.raise_fund("research", MAX_BUDGET, "third")
     assert (await journal.funds())[0].budget == BUDGET + 10
+
+
+async def test_a_raise_that_is_sent_again_after_others_counts_once(journal: Journal) -> None:
+    """As far back as so many raises; a request id is any text."""
+    ids = ["a", "b", '["a"]', "", "\0", "\ufffd", "\u00fc"]
+    ids += [str(n) for n in range(RAISES_KEPT - len(ids))]
+    for _ in range(2):
+        budgets = [(await journal.raise_fund("research", 5, request_id)).budget for request_id in ids]
+    assert budgets == [BUDGET + 5 * RAISES_KEPT] * RAISES_KEPT
+    await journal.raise_fund("research", 5, "one more")
+    assert (await journal.raise_fund("research", 5, ids[1])).budget == BUDGET + 5 * (RAISES_KEPT + 1)
+    assert (await journal.raise_fund("research", 5, ids[0])).budget == BUDGET + 5 * (RAISES_KEPT + 2)
+
+
+@pytest.mark.parametrize("held", ["a", "", "12", "a[", '{"a":1}'])
+async def test_a_raise_that_an_earlier_version_entered_counts_once(journal: Journal, url: str, held: str) -> None:
+    database = open_database(url)
+    await database.write(lambda c: c.execute(update(FUNDS), {"latest_raise": held}))
+    await database.close()
+    assert (await journal.raise_fund("research", 5, held)).budget == BUDGET
+    assert (await journal.raise_fund("research", 5, "b")).budget == BUDGET + 5
+    assert (await journal.raise_fund("research", 5, held)).budget == BUDGET + 5
 
 
 @pytest.mark.parametrize(
