@@ -38,6 +38,7 @@ _REMEDIES = {
     "3D": "create the database first: the journal makes its tables, not its database",
     "40": "another transaction came in between: try again in a moment",
     "42501": "give the user the right to create and write tables there",
+    "42704": "take that parameter out of the journal's URL",
     "53100": "its disk is full: free some space",
     "53300": "it has no connection left: raise max_connections or run fewer workers",
     "55P03": "another session holds a lock it needs: find and end that transaction (pg_stat_activity lists them), then "

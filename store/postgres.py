@@ -1,11 +1,13 @@
 """The journal in PostgreSQL: each transaction on the event loop, through asyncpg."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import asyncpg  # type: ignore[import-untyped]  # ships no types
 from sqlalchemy import URL
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
@@ -13,7 +15,7 @@ from store.database import Database, T, Work
 from store.errors import JournalUnavailable
 
 CONNECT_SECONDS = 10.0
-"""Seconds a connection to PostgreSQL may take."""
+"""Seconds a connection to PostgreSQL may take, where the URL says nothing else."""
 CONNECTIONS = 10
 """Connections to PostgreSQL one process may hold; a server accepts 100 by default."""
 LOCK_SECONDS = 10.0
@@ -24,6 +26,11 @@ POOL_SECONDS = 30.0
 """Seconds a transaction waits for a connection, where all are at work: three waits for a lock."""
 ANSWER_SECONDS = 60.0
 """Seconds a transaction may take, its waits included. A server that is gone without a word would never answer."""
+
+_SQLALCHEMYS = ("host", "port", "prepared_statement_cache_size")
+"""Parameters of a URL that SQLAlchemy reads."""
+_FILES = ("sslcert", "sslcrl", "sslkey", "sslrootcert")
+"""Parameters that name a file, of which asyncpg says only that it is not there."""
 
 
 class Postgres(Database):
@@ -37,17 +44,20 @@ class Postgres(Database):
 
     def __init__(self, url: URL) -> None:
         super().__init__(url)
-        query: dict[str, Any] = dict(url.query)
-        if "sslmode" in query:  # libpq's name for it; asyncpg takes the same values under another
-            query["ssl"] = query.pop("sslmode")
-        self._writer = create_async_engine(
-            url.set(drivername="postgresql+asyncpg", query=query),
-            pool_size=CONNECTIONS,
-            max_overflow=0,
-            pool_timeout=POOL_SECONDS,
-            hide_parameters=True,
-            connect_args={"timeout": CONNECT_SECONDS, "async_creator_fn": _connect},
-        )
+        try:
+            url, given = _arguments(url)
+            self._writer = create_async_engine(
+                url,
+                pool_size=CONNECTIONS,
+                max_overflow=0,
+                pool_timeout=POOL_SECONDS,
+                hide_parameters=True,
+                connect_args=given | {"async_creator_fn": _connect},
+            )
+        except (ArgumentError, ValueError) as error:
+            raise JournalUnavailable(
+                f"the journal {self.shown} cannot be used: {error}; correct the parameters of its URL"
+            ) from error
         self._reader = self._writer.execution_options(isolation_level="REPEATABLE READ")
 
     async def write(self, work: Work[T]) -> T:
@@ -74,14 +84,47 @@ class Postgres(Database):
             await self._writer.dispose()
 
 
+def _arguments(url: URL) -> tuple[URL, dict[str, Any]]:
+    """What SQLAlchemy is given for a URL, and what it is to give asyncpg beside that.
+
+    asyncpg reads libpq's parameters where they stand in a URL, and hands what it does not know to the server, which
+    takes it for a setting or refuses it by name.
+
+    Raises ValueError for a parameter that would not be kept, or would be refused without its name.
+    """
+    query = dict(url.query)
+    sqlalchemys = {name: query.pop(name) for name in _SQLALCHEMYS if name in query}
+    if "ssl" in query:  # as SQLAlchemy has it
+        query["sslmode"] = query.pop("ssl")
+    if query.pop("channel_binding", None) == "require":
+        raise ValueError("channel_binding=require is more than asyncpg can do")
+    for name in _FILES:
+        if name in query and not Path(str(query[name])).is_file():
+            raise ValueError(f"there is no file {query[name]!r}, its {name}")
+    timeout = query.pop("connect_timeout", "0")
+    try:
+        seconds = float(str(timeout))
+    except ValueError:
+        raise ValueError(f"connect_timeout={timeout} is no number of seconds") from None
+    given = {
+        "dsn": f"postgresql://?{urlencode(query, doseq=True)}",
+        "timeout": seconds if seconds > 0 else CONNECT_SECONDS,
+    }
+    return url.set(drivername="postgresql+asyncpg", query=sqlalchemys), given
+
+
 async def _connect(**given: Any) -> Any:
     connection = await asyncpg.connect(**given)
-    # Not among the parameters of the connection, of which a pooler between here and the server refuses most.
-    await connection.execute(
-        f"SET lock_timeout = {LOCK_SECONDS * 1000:.0f};"
-        f"SET idle_in_transaction_session_timeout = {IDLE_SECONDS * 1000:.0f};"
-        "SET default_transaction_isolation = 'read committed'"  # what waited for a lock reads what was done under it
-    )
+    try:
+        # Not among the parameters of the connection, of which a pooler between here and the server refuses most.
+        await connection.execute(
+            f"SET lock_timeout = {LOCK_SECONDS * 1000:.0f};"
+            f"SET idle_in_transaction_session_timeout = {IDLE_SECONDS * 1000:.0f};"
+            "SET default_transaction_isolation = 'read committed'"  # who waited for a lock sees what was done under it
+        )
+    except BaseException:
+        connection.terminate()
+        raise
     return connection
 
 

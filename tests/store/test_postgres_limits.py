@@ -171,3 +171,42 @@ async def test_what_the_server_says_comes_with_what_helps(migrated: str, state: 
     with pytest.raises(JournalUnavailable, match=f"cannot be used: .*no; {remedy}"):
         await database.write(lambda connection: connection.execute(says))
     await database.close()
+
+
+@pytest.mark.parametrize(
+    ("parameter", "setting", "found"),
+    [
+        ("application_name=nightly%20shop", "application_name", "nightly shop"),
+        ("options=-c%20geqo%3Doff%20-c%20work_mem%3D5MB", "work_mem", "5MB"),
+        ("work_mem=5MB", "work_mem", "5MB"),
+        ("connect_timeout=5&sslmode=prefer", "application_name", ""),
+        ("connect_timeout=0&ssl=disable", "application_name", ""),
+        ("channel_binding=prefer&target_session_attrs=read-write", "application_name", ""),
+        ("prepared_statement_cache_size=0", "application_name", ""),
+    ],
+)
+async def test_the_usual_parameters_of_a_url_are_taken(migrated: str, parameter: str, setting: str, found: str) -> None:
+    database = open_database(f"{migrated}&{parameter}")
+    asks = text(f"SELECT current_setting('{setting}')")
+    assert await database.write(lambda connection: connection.execute(asks).scalar_one()) == found
+    await database.close()
+
+
+@pytest.mark.parametrize(
+    ("parameter", "message"),
+    [
+        (
+            "keepalives=1",
+            'unrecognized configuration parameter "keepalives"; take that parameter out of the journal\'s',
+        ),
+        ("sslmode=always", "`sslmode` parameter must be one of"),
+        ("sslrootcert=/nowhere/root.crt", "there is no file '/nowhere/root.crt', its sslrootcert; correct the"),
+        ("channel_binding=require", "channel_binding=require is more than asyncpg can do; correct the parameters"),
+        ("connect_timeout=soon", "connect_timeout=soon is no number of seconds; correct the parameters of its URL"),
+        ("port=none", "non-integer port arguments: ('none',); correct the parameters of its URL"),
+    ],
+)
+async def test_a_parameter_that_cannot_be_taken_is_named(migrated: str, parameter: str, message: str) -> None:
+    with pytest.raises(JournalUnavailable, match="/journal cannot be used: ") as caught:
+        await Journal.open(f"{migrated}&{parameter}")
+    assert message in str(caught.value)
