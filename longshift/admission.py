@@ -14,6 +14,12 @@ from longshift.messages import UserMessage, Weight, weigh
 from longshift.state import MAX_DURATION, Answer, RunState
 from longshift.status import WAITABLE, Status
 
+_REPORT = (
+    "so this is the last reply of this run. No tool can be called any more. "
+    "Report what was done, what was found and what is left open."
+)
+"""How every notice of a wrap-up ends."""
+
 
 @dataclass(frozen=True)
 class End:
@@ -150,6 +156,13 @@ def held(state: RunState, end: End) -> Hold | End:
     return end
 
 
+def untaken(state: RunState) -> list[str]:
+    """Users' messages that no model call took, the oldest first: those that were taken in for one that was not made or
+    did not come back, and those that wait. The notice of a wrap-up is none."""
+    entered = [entry.message for entry in state.entries if isinstance(entry.message, UserMessage)]
+    return [message.content for message in entered if not message.content.endswith(_REPORT)] + state.tells
+
+
 def _fitting(state: RunState, appending: Sequence[Weight]) -> Window | None:
     """What is to be sent, by the agent's policy."""
     if state.window is None:
@@ -234,7 +247,4 @@ def _notice(state: RunState, limit: Status) -> str:
         Status.TOKEN_LIMIT: f"{state.output_tokens} of {state.limits.total_output_tokens} output tokens are used",
         Status.MODEL_COST_LIMIT: f"{cents(state.exposure)} of {cents(state.limits.budget)} cents are reserved or spent",
     }
-    return (
-        f"Notice: {figures[limit]}, so this is the last reply of this run. No tool can be called any more. "
-        "Report what was done, what was found and what is left open."
-    )
+    return f"Notice: {figures[limit]}, {_REPORT}"

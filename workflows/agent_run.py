@@ -292,8 +292,9 @@ class AgentRun(EffectRuns, ReadRuns, ModelRuns):
         """Record the end. Messages that arrive meanwhile change nothing any more."""
         state = self._state
         state.decide(self._now(), "ended", status=end.status, detail=end.detail)
-        if state.tells:
-            state.note(f"{len(state.tells)} of a user's messages came too late to be answered: {state.tells[0][:80]}")
+        untaken = admission.untaken(state)
+        if untaken:
+            state.note(f"{len(untaken)} of a user's messages went unanswered: {untaken[0][:80]}")
         unrun = [item.call.id for item in self._batch if item.call.id not in self._observed]
         unknown = [call_id for call_id in unrun if call_id == self._unknown]
         self._result = judgement.conclude(state, end, unrun, unknown)

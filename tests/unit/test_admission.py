@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from longshift import Status, jsontext
-from longshift.admission import Allowance, End, Hold, before_model_call, before_tool_call, working_left
+from longshift.admission import Allowance, End, Hold, before_model_call, before_tool_call, untaken, working_left
 from longshift.messages import UserMessage, text_of
 from longshift.state import MAX_DURATION, RunState, Stop
 
@@ -216,6 +216,17 @@ def test_a_notice_that_stands_already_is_not_given_again() -> None:
     verdict = before_model_call(state({"wrap_up": True, "model_calls": 1}, wrapped_up=True), NOW)
     assert isinstance(verdict, Allowance)
     assert (verdict.wrap_up, verdict.appending) == (Status.MODEL_CALL_LIMIT, ())
+
+
+def test_messages_that_no_model_call_took_are_those_taken_in_without_a_notice_and_those_that_wait() -> None:
+    run = state({"model_calls": 1, "wrap_up": True}, tells=["a", "b"])
+    allowance = before_model_call(run, NOW)
+    assert isinstance(allowance, Allowance)
+    run.take_in(allowance.appending, None)
+    run.tells.append("c")
+    assert untaken(run) == ["a", "b", "c"]
+    run.journaled(3, 0)
+    assert untaken(run) == ["c"]
 
 
 def test_messages_that_wait_are_appended_first_and_count_to_the_context() -> None:

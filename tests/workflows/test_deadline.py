@@ -89,7 +89,7 @@ async def test_a_message_that_waited_for_a_worker_is_answered_and_one_too_late_i
         end = await ended(handle)
     assert [message.content for message in sent if message.role == "user"] == ["Say something.", "Early."]
     assert end.status is Status.MODEL_CALL_LIMIT
-    assert [note for note in end.notes if note.endswith("too late to be answered: Late.")] == [end.notes[-1]]
+    assert [note for note in end.notes if note.endswith("went unanswered: Late.")] == [end.notes[-1]]
 
 
 async def test_an_id_of_ours_is_none_of_the_transcript_that_a_run_goes_on_from(

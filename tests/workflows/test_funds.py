@@ -102,6 +102,18 @@ async def test_a_run_ends_by_its_cost_where_the_fund_has_too_little_left_and_not
     assert await Funds(journal_url).list() == [Fund(name="research", budget=CENT - 1)]
 
 
+async def test_a_users_message_of_a_call_that_the_fund_did_not_pay_for_is_named_and_a_notice_is_none(
+    client: Client, queue: str, journal_url: str, shifts: Shifts
+) -> None:
+    await Funds(journal_url).set("research", CENT - 1)
+    run_id = await shifts.start(GIVEN.model_copy(update={"limits": {"wrap_up": True, "model_calls": 1}}))
+    await client.get_workflow_handle(run_id).signal(contracts.TELL, "Order only six.")
+    async with shop_open(client, queue, journal_url, FUNDED, Script("Hello.")):
+        ended = await shifts.result(run_id)
+    assert (ended.status, ended.messages) == (Status.MODEL_COST_LIMIT, 4)  # prompt, task, message and notice
+    assert ended.notes == ("1 of a user's messages went unanswered: Order only six.",)
+
+
 async def test_a_run_that_may_wait_goes_on_when_its_fund_was_raised(
     client: Client, queue: str, journal_url: str, shifts: Shifts
 ) -> None:
