@@ -250,10 +250,16 @@ class _Reading:
         step = Step(number=event.number, at=event.at, id=event.id, request=request)
         if end is None:
             return step
-        if end.event == "ACTIVITY_TASK_COMPLETED":
+        if end.event != "ACTIVITY_TASK_COMPLETED":
+            return Step(event.number, event.at, event.id, request, end.at, failed=self._failed(event, end))
+        try:
             returned = self._value(end, RESULTS[event.name])
-            return Step(event.number, event.at, event.id, request, end.at, done=True, returned=returned)
-        return Step(event.number, event.at, event.id, request, end.at, failed=self._failed(event, end))
+        except Unreadable as error:  # for want of no key: the request could be read
+            why = f"the result of {event.id} is none that {event.name} gives, as where it was completed by hand"
+            self.problem = self.problem or f"{why}: {error}"
+            failed = Failed(contracts.RESULT_MISFIT, why)  # as the workflow took it
+            return Step(event.number, event.at, event.id, request, end.at, failed=failed)
+        return Step(event.number, event.at, event.id, request, end.at, done=True, returned=returned)
 
     def _failed(self, event: Happening, end: Happening) -> Failed:
         not_taken = event.number not in self.begun and end.event == "ACTIVITY_TASK_CANCELED"

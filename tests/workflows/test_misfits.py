@@ -12,6 +12,7 @@ from temporalio.client import Client, WorkflowFailureError
 from temporalio.common import RawValue, RetryPolicy
 from temporalio.exceptions import ApplicationError
 
+from client.audit_rebuilding import rebuild
 from longshift import contracts
 from longshift.agent import Agent
 from longshift.contracts import RunResult
@@ -20,6 +21,7 @@ from longshift.tools import tool
 from tests.workflows.raw_runs import Handle, ended, started
 from tests.workflows.running import GIVEN, PARROT, Script, activities_of, call, shop_open, working
 from tests.workflows.suppliers import observations
+from tests.workflows.test_audit import audited
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -155,6 +157,31 @@ async def test_a_run_whose_close_was_completed_by_hand_with_something_ends_with_
     end = await ended(await run_by_hand(client, queue, journal_url, Script("Done."), PARROT, close={}))
     assert (end.status, end.answer) == (Status.COMPLETED, "Done.")
     assert end.notes[-1].startswith("the journal does not hold the end of this run: the result of close_run is none")
+
+
+@pytest.mark.parametrize(
+    ("step", "given", "name"),
+    [
+        ("model_1", {}, "call_model"),
+        ("model_1", RawValue(Payload(metadata={"encoding": b"none/known"}, data=b"{}")), "call_model"),
+        ("tool_1_0", {"observation": USERS}, "run_tool"),
+        ("open", {}, "open_run"),
+        ("close", {}, "close_run"),
+    ],
+    ids=["a model call", "an unknown encoding", "an effect", "the opening", "the end"],
+)
+async def test_an_audit_names_the_result_that_was_given_by_hand_and_checks_the_rest(
+    client: Client, queue: str, journal_url: str, step: str, given: Any, name: str
+) -> None:
+    model = Script([call("one", "post", text="a")], "Done.")
+    await run_by_hand(client, queue, journal_url, model, POSTING, **{step: given})
+    found = await audited(client, journal_url, queue)
+    assert list(found) == ["history"]
+    activity_id = step.replace("_", "-", 1).replace("_", ".")
+    why = f"the result of {activity_id} is none that {name} gives, as where it was completed by hand: event "
+    assert why in found["history"]
+    if step != "open":  # without which no journal holds anything
+        assert not (await rebuild(client, journal_url, queue)).changed
 
 
 @pytest.mark.parametrize(
