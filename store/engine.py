@@ -125,12 +125,13 @@ class _Sqlite(Database):
                 f"the journal {self.shown} cannot be used: its file is gone; bring it back to where it was"
             )
         if there != lane.opened:
-            log = _found(f"{self._path}-wal")
+            real = os.path.realpath(self._path)
+            log = _found(f"{real}-wal")
             if log is not None and any(one.log == log and one.opened != there for one in self._lanes):
                 raise JournalUnavailable(
                     f"the journal {self.shown} cannot be used: another file stands in its place, beside the log of the "
-                    f"one that was open; if it is a backup, remove {self._file.name}-wal and {self._file.name}-shm; if "
-                    "it is that very file, copied back, restart this process"
+                    f"one that was open; if it is a backup, remove {real}-wal and {real}-shm; if it is that very file, "
+                    "copied back, restart this process"
                 )
             lane.leave()
             lane.opened = there
@@ -202,7 +203,7 @@ class _Lane:
         if self._kept is None:
             self._kept = self.engine.connect()
             self.opened = self.opened or _found(self.path)  # a new file had none before
-            self.log = _found(f"{self.path}-wal")
+            self.log = _found(f"{os.path.realpath(self.path)}-wal")  # SQLite follows links before it names the log
         return self._kept
 
     def leave(self) -> None:

@@ -210,9 +210,13 @@ async def test_nothing_is_written_into_a_file_that_was_moved_away(tmp_path: Path
     await journal.close()
 
 
-async def test_a_file_that_is_restored_from_a_copy_is_opened_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize("opened", ["journal.db", "linked/link.db", "folder/journal.db"])
+async def test_a_file_that_is_restored_from_a_copy_is_opened_anew(tmp_path: Path, opened: str) -> None:
     place = tmp_path / "journal.db"
-    journal = await Journal.open(f"sqlite:///{place}")
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "link.db").symlink_to(place)
+    (tmp_path / "folder").symlink_to(tmp_path)
+    journal = await Journal.open(f"sqlite:///{tmp_path / opened}")
     shift = await Shift(journal).open()
     with sqlite3.connect(place) as source, sqlite3.connect(tmp_path / "copy.db") as copy:
         source.backup(copy)
@@ -221,7 +225,7 @@ async def test_a_file_that_is_restored_from_a_copy_is_opened_anew(tmp_path: Path
         await shift.begin(shift.request())
     (tmp_path / "copy.db").rename(place)
     for attempt in (shift.begin(shift.request()), journal.run("shift-1")):
-        with pytest.raises(JournalUnavailable, match=r"the log of the one that was open; .* remove journal\.db-wal"):
+        with pytest.raises(JournalUnavailable, match=rf"the log of the one that was open; .* remove {place}-wal and "):
             await attempt  # with the log of the deleted file it would be damaged
     for end in ("wal", "shm"):
         (tmp_path / f"journal.db-{end}").unlink()
@@ -229,6 +233,22 @@ async def test_a_file_that_is_restored_from_a_copy_is_opened_anew(tmp_path: Path
     await journal.close()
     again = await Journal.open(f"sqlite:///{place}")
     assert await again.verify_chain("shift-1") is None
+    assert len(await again.model_calls("shift-1")) == 1
+    await again.close()
+
+
+async def test_a_link_that_leads_to_another_copy_is_followed(tmp_path: Path) -> None:
+    link = tmp_path / "link.db"
+    link.symlink_to(tmp_path / "journal.db")
+    journal = await Journal.open(f"sqlite:///{link}")
+    shift = await Shift(journal).open()
+    with sqlite3.connect(link) as source, sqlite3.connect(tmp_path / "copy.db") as copy:
+        source.backup(copy)
+    link.unlink()
+    link.symlink_to(tmp_path / "copy.db")
+    await shift.turn("Done.")
+    await journal.close()
+    again = await Journal.open(f"sqlite:///{tmp_path / 'copy.db'}")
     assert len(await again.model_calls("shift-1")) == 1
     await again.close()
 
