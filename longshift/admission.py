@@ -83,12 +83,17 @@ def not_opened(state: RunState, now: float) -> End:
 def out_of_time(state: RunState, now: float) -> End | None:
     """The end by the deadline, or by the working time."""
     if now >= state.deadline:
-        return End(Status.TIME_LIMIT, f"{now - state.started_at:.1f} of {state.limits.seconds:g} seconds passed")
+        return End(Status.TIME_LIMIT, f"{now - state.started_at:.1f} of {_figure(state.limits.seconds)} seconds passed")
     allowed = state.limits.working_seconds
     worked = state.working_milliseconds / 1000
     if allowed is not None and worked >= allowed:
-        return End(Status.TIME_LIMIT, f"{worked:.1f} of {allowed:g} working seconds used")
+        return End(Status.TIME_LIMIT, f"{worked:.1f} of {_figure(allowed)} working seconds used")
     return None
+
+
+def _figure(seconds: float) -> str:
+    """A limit as it was set, with every digit, and as an integer where it is one."""
+    return repr(float(seconds)).removesuffix(".0")
 
 
 def barred(state: RunState, now: float) -> End | None:

@@ -51,6 +51,8 @@ def status(run: RunState, now: float = NOW) -> Status | None:
         ({"seconds": 9.999}, {}, "10.0 of 9.999 seconds passed"),
         ({"working_seconds": 2}, {"working_milliseconds": 1999}, None),
         ({"working_seconds": 2}, {"working_milliseconds": 2000}, "2.0 of 2 working seconds used"),
+        ({"working_seconds": 1e6}, {"working_milliseconds": 10**9}, "1000000.0 of 1000000 working seconds used"),
+        ({"working_seconds": 1e5 + 0.5}, {"working_milliseconds": 10**9}, "1000000.0 of 100000.5 working seconds used"),
         ({"working_seconds": None}, {"working_milliseconds": 10**9}, None),
     ],
 )
@@ -160,6 +162,12 @@ def test_a_tool_call_is_not_begun_after_a_stop_or_the_deadline() -> None:
     assert stopped == End(Status.STOP_REQUESTED, "a stop (graceful) was requested: enough")
     late = before_tool_call(state(), START + 60)
     assert late == End(Status.TIME_LIMIT, "60.0 of 60 seconds passed")
+
+
+@pytest.mark.parametrize("seconds", ["1209600", "100000.5", "0.001"])
+def test_the_deadline_is_named_with_every_digit(seconds: str) -> None:
+    late = before_model_call(state({"seconds": float(seconds)}), START + 1_500_000)
+    assert late == End(Status.TIME_LIMIT, f"1500000.0 of {seconds} seconds passed")
 
 
 def test_a_cancellation_is_told_as_one() -> None:
