@@ -13,6 +13,7 @@ from longshift.agent import AgentSpec
 from longshift.batches import Planned, plan
 from longshift.context import SummaryCall, Window
 from longshift.contracts import Entry, RunResult
+from longshift.limits import Limits
 from longshift.messages import ToolCall
 from longshift.repeats import count
 from longshift.state import Answer, RunState
@@ -74,17 +75,28 @@ def summarized(state: RunState, call: SummaryCall, turn: Turn, number: int, now:
     state.note("a summary could not be used: older exchanges left the context without one")
 
 
-def wrap_up(state: RunState, turn: Turn, limit: Status, number: int) -> End:
-    """The end of a run whose last call was a wrap-up, with its partial report."""
+def wrap_up(state: RunState, turn: Turn, limit: Status, asked_by: Limits, number: int) -> End:
+    """The end of a run whose last call was a wrap-up, with its partial report.
+
+    Args:
+        asked_by: the limits by which it was the last one; they may have changed while it was out.
+    """
     text = turn.message.content
     if text.strip() and not turn.message.calls:
         state.append_recorded(turn.reply, Entry(turn=number))
+    now = state.limits
+    raised = {
+        Status.MODEL_CALL_LIMIT: now.model_calls > asked_by.model_calls,
+        Status.TOKEN_LIMIT: now.total_output_tokens > asked_by.total_output_tokens,
+    }.get(limit, now.budget > asked_by.budget)
+    figures = asked_by if raised else now
     detail = {
-        Status.MODEL_CALL_LIMIT: f"{state.model_calls} of {state.limits.model_calls} model calls used",
-        Status.TOKEN_LIMIT: f"{state.output_tokens} of {state.limits.total_output_tokens} output tokens used",
+        Status.MODEL_CALL_LIMIT: f"{state.model_calls} of {figures.model_calls} model calls used",
+        Status.TOKEN_LIMIT: f"{state.output_tokens} of {figures.total_output_tokens} output tokens used",
     }.get(limit, "no further call fits the budget")
+    late = ", and the limit was raised after it was asked for" if raised else ""
     report = Answer(text=text, whole=turn.reply.whole) if text.strip() else None
-    return End(limit, f"{detail}; the last reply was a wrap-up", partial=report)
+    return End(limit, f"{detail}; the last reply was a wrap-up{late}", partial=report)
 
 
 def answered(state: RunState, answer: Answer, number: int) -> End | None:

@@ -195,7 +195,7 @@ class AgentRun(EffectRuns, ReadRuns, ModelRuns):
         if allowance.summary is None:
             state.take_in(allowance.appending, allowance.window)
             state.wrapped_up = allowance.wrap_up is not None
-        estimate = state.limits.estimate
+        limits, estimate = state.limits, state.limits.estimate
         number = state.begin_model_call()
         self._enter(f"model call {number}{', a summary' if allowance.summary else ''}")
         reply = await self._call_model(spec, number, allowance, estimate)
@@ -214,7 +214,7 @@ class AgentRun(EffectRuns, ReadRuns, ModelRuns):
             judgement.summarized(state, allowance.summary, reply, number, self._now())
             return None
         if allowance.wrap_up:
-            return judgement.wrap_up(state, reply, allowance.wrap_up, number)
+            return judgement.wrap_up(state, reply, allowance.wrap_up, limits, number)
         verdict: Answer | Batch | End = await self._admitted(
             lambda: judgement.judge(state, spec.agent, reply, number),
             lambda: admission.barred(state, self._now()),

@@ -162,7 +162,7 @@ class Driver:
             for message in allowance.appending:
                 self._append(message)
             state.wrapped_up = allowance.wrap_up is not None
-        estimate = state.limits.estimate
+        limits, estimate = state.limits, state.limits.estimate
         number = state.begin_model_call()
         self.offered.append(allowance)
         self.sent.append(self._sent(allowance))
@@ -182,7 +182,7 @@ class Driver:
             return None
         before = state.head
         if allowance.wrap_up:
-            end = judgement.wrap_up(state, reply, allowance.wrap_up, number)
+            end = judgement.wrap_up(state, reply, allowance.wrap_up, limits, number)
             self._follow(reply, before)
             return end
         verdict: Answer | Batch | End = self._admitted(

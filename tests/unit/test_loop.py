@@ -238,6 +238,26 @@ def test_a_wrap_up_reports_in_the_last_call_that_the_limits_leave(
     assert figure in notice.content
 
 
+@pytest.mark.parametrize(
+    ("limits", "raised", "detail"),
+    [
+        ({"model_calls": 1}, {"model_calls": 20}, "1 of 1 model calls used"),
+        (
+            {"estimated_call_cents": 3, "model_budget_cents": 5},
+            {"model_budget_cents": 50},
+            "no further call fits the budget",
+        ),
+    ],
+)
+def test_a_limit_that_is_raised_while_a_wrap_up_is_out_is_told_to_have_come_too_late(
+    limits: dict[str, Any], raised: dict[str, Any], detail: str
+) -> None:
+    _, result = play(turn("So far."), hook=once("model", lambda run: run.set_limits(raised)), wrap_up=True, **limits)
+    assert result.detail == f"{detail}; the last reply was a wrap-up, and the limit was raised after it was asked for"
+    _, result = play(turn("So far."), wrap_up=True, **limits)
+    assert result.detail == f"{detail}; the last reply was a wrap-up"
+
+
 def test_a_wrap_up_that_asks_for_tools_runs_none_of_them() -> None:
     driver, result = play(turn("Only one more.", call("a")), ANSWER, wrap_up=True, model_calls=1)
     assert (result.status, result.partial) == (Status.MODEL_CALL_LIMIT, "Only one more.")
