@@ -18,6 +18,7 @@ from temporalio.testing import ActivityEnvironment
 from toolsets.mcp.secrets import Secrets
 from worker.problems import SettingsRefused
 from worker.settings import load_settings
+from worker.telemetry import keys_of
 from worker.telemetry import spans as conventions
 from worker.telemetry import tracing as exporting
 from worker.telemetry.lines import JsonLines
@@ -75,6 +76,36 @@ def test_a_line_of_the_log_is_one_json_object_without_keys() -> None:
         "trace_id": "1",
         "span_id": "2",
     }
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"LONGSHIFT_JOURNAL__URL": f"postgresql://longshift:{KEY}@db.example/journal"},
+        {"LONGSHIFT_JOURNAL__URL": f"postgresql://longshift:{KEY.replace('-', '%2D')}@db.example/journal"},
+        {"OTEL_EXPORTER_OTLP_HEADERS": f"x-other=1,Authorization=Bearer {KEY}"},
+        {"OTEL_EXPORTER_OTLP_HEADERS": f"x-other=1,Authorization=Bearer%20{KEY}"},
+    ],
+    ids=["a password", "an encoded password", "a header", "an encoded header"],
+)
+def test_a_key_is_known_however_its_variable_writes_it(variables: dict[str, str]) -> None:
+    secrets = Secrets(keys_of(load_settings(environ=variables), variables))
+
+    assert secrets.hide(f"<{KEY}>") == "<***>"
+    assert "sk-" not in secrets.hide(variables.get("LONGSHIFT_JOURNAL__URL", "")).replace("%2D", "-")
+
+
+@pytest.mark.parametrize("mark", ["/", "#", "?", "["])
+def test_a_password_is_known_by_the_rules_by_which_the_journal_is_opened(mark: str) -> None:
+    variables = {"LONGSHIFT_JOURNAL__URL": f"postgresql://longshift:planted{mark}password@db.example/journal"}
+
+    assert Secrets(keys_of(load_settings(environ=variables), {})).hide(f"<planted{mark}password>") == "<***>"
+
+
+def test_a_url_that_cannot_be_read_has_no_password() -> None:
+    variables = {"LONGSHIFT_JOURNAL__URL": "postgresql://longshift:planted-password@db.example:port/journal"}
+
+    assert not any(keys_of(load_settings(environ=variables), {}))
 
 
 def test_an_exception_stands_in_its_line_whole_and_without_keys() -> None:

@@ -10,7 +10,10 @@ what it needs is imported only then.
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import unquote
+
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError
 
 from endpoints.base import Endpoint
 from endpoints.config import EndpointConfig, ReplayConfig
@@ -55,7 +58,7 @@ class Telemetry:
             self.runtime = serving(settings)
         if not (self._settings.traces or self._settings.log_format == "json"):
             return
-        secrets = Secrets(_keys(settings, environ))
+        secrets = Secrets(keys_of(settings, environ))
         if self._settings.traces:
             self._tracing = _tracing(settings, secrets)
         if self._settings.log_format == "json":
@@ -145,12 +148,21 @@ async def spec_of(journal: Journal, run_id: str) -> RunSpec | None:
         return None
 
 
-def _keys(settings: Settings, environ: Mapping[str, str]) -> list[str]:
+def keys_of(settings: Settings, environ: Mapping[str, str]) -> list[str]:
     """The values that nothing which leaves the worker may hold."""
     servers = [endpoint for endpoint in settings.endpoints.values() if not isinstance(endpoint, ReplayConfig)]
     names = [*KEYS_OF_OTHERS, *(server.api_key_env for server in servers if server.api_key_env)]
     for program in settings.mcp_servers.values():
         names += [*program.env_from, *program.headers_from.values()]
     headers = [part.partition("=")[2] for name in KEYS_OF_OTHERS for part in environ.get(name, "").split(",")]
-    password = urlsplit(settings.journal.url).password
-    return [*(environ.get(name, "") for name in names), *headers, password or ""]
+    plain = map(unquote, headers)  # as OpenTelemetry reads them
+    return [*(environ.get(name, "") for name in names), *headers, *plain, *_passwords(settings.journal.url)]
+
+
+def _passwords(url: str) -> list[str]:
+    """A database's password, as it is and as its URL writes it."""
+    try:
+        password = make_url(url).password
+    except (ArgumentError, ValueError):  # which ends the worker, in words, once it opens the journal
+        return []
+    return [password, url.partition("://")[2].partition("@")[0].partition(":")[2]] if password else []
