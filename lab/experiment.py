@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from pydantic import ValidationError
 from temporalio.client import Client, WorkflowQueryFailedError
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
@@ -100,11 +101,22 @@ async def conduct(
 def refuse_other(plan: Plan, folder: Path) -> None:
     """Raises ExperimentRefused where the folder is of something else."""
     file = folder / PLAN
-    if file.exists() and file.read_text(encoding="utf-8") != _text(plan):
-        raise ExperimentRefused(
-            f"--output: {folder} holds an experiment with other options, see {file}; give those to go on with it, "
-            "or another folder"
-        )
+    if file.exists() and (text := file.read_text(encoding="utf-8")) != _text(plan):
+        raise ExperimentRefused(f"--output: {folder} {_difference(text, plan, file)}")
+
+
+def _difference(text: str, plan: Plan, file: Path) -> str:
+    """What a folder's own plan has that this one has not, and the remedy."""
+    with contextlib.suppress(ValidationError):
+        kept = Plan.model_validate_json(text)
+        if [name for name in Plan.model_fields if getattr(kept, name) != getattr(plan, name)] == ["endpoint_sha256"]:
+            if kept.endpoint_sha256 is None:
+                return "was made by a version that did not keep which endpoint it measured; give another folder"
+            return (
+                f"holds an experiment on an endpoint {plan.endpoint} with another address or other settings; "
+                "give those to go on with it, or another folder"
+            )
+    return f"holds an experiment with other options, see {file}; give those to go on with it, or another folder"
 
 
 def keep(plan: Plan, folder: Path) -> None:

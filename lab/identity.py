@@ -40,6 +40,13 @@ async def identify(folder: Path, endpoint: Endpoint, config: EndpointConfig) -> 
     return earlier(folder)  # as a receipt that is written anew has them, to the byte
 
 
+def described(config: EndpointConfig) -> str:
+    """Digest of all that the operator says of an endpoint but the name of its key's variable. What is left to a default
+    is not in it, so that a later version with further settings has the same."""
+    said = config.model_dump(mode="json", exclude={"api_key_env"}, exclude_defaults=True) | {"kind": config.kind}
+    return jsontext.sha256(jsontext.canonical(said))
+
+
 def earlier(folder: Path) -> list[JsonValue]:
     """The answers that the folder keeps; none of a new experiment."""
     file = folder / FILE

@@ -37,6 +37,9 @@ class Plan(BaseModel):
     endpoint: str
     """Name of the endpoint that is measured."""
     model: str
+    endpoint_sha256: str | None = None
+    """Digest of what the operator says of it, so that no other endpoint is measured under this one's name. None in a
+    plan of a version that did not keep it."""
     at_once: int
     """Runs at once."""
 

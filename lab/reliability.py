@@ -21,7 +21,7 @@ from endpoints.factory import open_endpoint
 from lab.analysis import analyse
 from lab.experiment import Graded, Progress, conduct, refuse_other
 from lab.formulas import of_scipy
-from lab.identity import earlier, identify
+from lab.identity import described, earlier, identify
 from lab.page import page
 from lab.pictures import draw, matplotlib
 from lab.plan import Plan
@@ -85,7 +85,7 @@ def reliability_command(config: Path | None, /, output: Path, as_json: bool, **g
     """
     endpoint = _endpoint(config, given["endpoint"], given["model"])
     name = BY_URL if _is_url(given["endpoint"]) else given["endpoint"]
-    plan = _plan(given, name, "replay" if isinstance(endpoint, ReplayConfig) else endpoint.model)
+    plan = _plan(given, name, endpoint)
     of_scipy("binomtest")  # what is missing is told now, and not after hours
     matplotlib()
     logging.getLogger("temporalio.activity").setLevel(logging.ERROR)  # a step that fails is one of the figures
@@ -127,11 +127,14 @@ def _key(one: Graded) -> tuple[Any, int, int, int]:
 
 async def _conducted(plan: Plan, output: Path, config: EndpointConfig) -> tuple[list[Graded], list[JsonValue]]:
     refuse_other(plan, output)
-    show.note(f"{plan.runs} shifts, kept in {output}")
+    has_ended = (output / RECEIPT).exists()
+    if has_ended:
+        show.note(f"{output} has its receipt: the experiment has ended, and is told anew; nothing is measured now")
+    else:
+        show.note(f"{plan.runs} shifts, kept in {output}")
     endpoint = open_endpoint(plan.endpoint, config)
     try:
-        # One that has ended is told anew from what it left; nothing is asked of the endpoint then.
-        answers = earlier(output) if (output / RECEIPT).exists() else await identify(output, endpoint, config)
+        answers = earlier(output) if has_ended else await identify(output, endpoint, config)
         return await conduct(plan, output, endpoint, config, _Teller()), answers
     finally:
         await endpoint.close()
@@ -180,8 +183,9 @@ def _problem(error: ValidationError) -> str:
     return "; ".join(one["msg"].removeprefix("Value error, ") for one in error.errors(include_input=False))
 
 
-def _plan(given: Mapping[str, Any], endpoint: str, model: str) -> Plan:
-    """The plan that is asked for. Raises BadInput, with a line for each option that cannot be."""
+def _plan(given: Mapping[str, Any], named: str, endpoint: EndpointConfig) -> Plan:
+    """The plan that is asked for, of an endpoint of this name. Raises BadInput, with a line for each option that cannot
+    be."""
     problems: list[str] = []
     words = given["lengths"].split(",")
     lengths = sorted({int(word) for word in words if re.fullmatch(r"\s*[0-9]{1,4}\s*", word)})
@@ -207,8 +211,9 @@ def _plan(given: Mapping[str, Any], endpoint: str, model: str) -> Plan:
         conditions=conditions,
         attempts=given["attempts"],
         retry_length=retry_length,
-        endpoint=endpoint,
-        model=model,
+        endpoint=named,
+        endpoint_sha256=described(endpoint),
+        model="replay" if isinstance(endpoint, ReplayConfig) else endpoint.model,
         at_once=given["at_once"],
     )
     if plan.runs > MOST_SHIFTS:

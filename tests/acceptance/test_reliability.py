@@ -213,3 +213,12 @@ def test_the_command_measures_an_endpoint_and_writes_what_it_found(
 
     ended = CliRunner().invoke(command_line, [*words.split(), "--instances", "2", "-o", "out"])
     assert (ended.exit_code, "holds an experiment with other options" in ended.stderr) == (2, True)
+
+    ended = CliRunner().invoke(command_line, [*words.split(), "-o", "out"])
+    assert (ended.exit_code, "out has its receipt: the experiment has ended" in ended.stderr) == (0, True)
+    assert json.loads(Path("out/receipt.json").read_text(encoding="utf-8")) == document
+
+    with Path("longshift.toml").open("a", encoding="utf-8") as config:
+        config.write("delay_seconds = 0.001\n")
+    ended = CliRunner().invoke(command_line, [*words.split(), "-o", "out"])
+    assert (ended.exit_code, "with another address or other settings" in ended.stderr) == (2, True)

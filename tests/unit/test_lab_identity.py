@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from endpoints.config import OpenAIConfig, ReplayConfig
+from endpoints.config import AnthropicConfig, EndpointConfig, OpenAIConfig, ReplayConfig
 from endpoints.replay import ReplayEndpoint
-from lab.identity import earlier, identify
+from lab.identity import described, earlier, identify
 
 
 @pytest.mark.asyncio
@@ -20,3 +20,20 @@ async def test_answers_are_kept_in_order_and_come_back_as_they_were_given(tmp_pa
 
     assert second[:-1] == first
     assert json.dumps(second) == json.dumps(earlier(tmp_path))  # a receipt that is written anew is the same file
+
+
+def test_an_endpoint_is_told_from_another_by_all_that_is_said_of_it_but_its_key() -> None:
+    config = OpenAIConfig(url="http://127.0.0.1:1/v1", model="small", temperature=0)
+
+    assert described(config) == described(
+        OpenAIConfig(url="http://127.0.0.1:1/v1/", model="small", temperature=0, seed=None, api_key_env="OTHER_KEY")
+    )
+    others: list[EndpointConfig] = [
+        config.model_copy(update={"url": "http://127.0.0.1:2/v1"}),
+        config.model_copy(update={"temperature": 0.5}),
+        config.model_copy(update={"temperature": None}),
+        config.model_copy(update={"seed": 7}),
+        AnthropicConfig(url=config.url.removesuffix("/v1"), model="small"),
+        ReplayConfig(turns=()),
+    ]
+    assert len({described(one) for one in [config, *others]}) == 1 + len(others)

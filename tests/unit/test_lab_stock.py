@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from client.main import longshift as command_line
 from client.shifts import RUN_ID
-from lab.experiment import keep
+from lab.experiment import ExperimentRefused, keep
 from lab.plan import Plan, runs_of
 from lab.stock import AGENTS, CONDITIONS, SHELF, Condition, Grade, Task, grade, products_in, task
 from longshift import observations
@@ -19,6 +19,7 @@ from longshift.evidence import Trajectory
 from longshift.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from longshift.status import Status
 
+DOCS = Path(__file__).parents[2] / "docs"
 GIVEN = Task(("almond-cup", "banana-cup", "cherry-cup"))
 TOTAL = GIVEN.total
 PLAN = Plan(
@@ -147,6 +148,32 @@ def test_a_plan_has_the_same_runs_each_time_under_ids_that_can_be_used() -> None
         assert (given.task, given.agent, given.endpoint) == (run.task.text, run.condition, "local")
         assert AGENTS[run.condition].limits.changed(given.limits).model_calls >= 2 * run.length + 1
     assert {run.task for run in runs if (run.length, run.instance) == (4, 1)} == {task(1, 4, 1)}
+
+
+@pytest.mark.parametrize(
+    ("was", "told"),
+    [
+        ({"seed": 2}, "holds an experiment with other options, see .*plan.json; give those"),
+        (
+            {"endpoint_sha256": "b" * 64},
+            "holds an experiment on an endpoint local with another address or",
+        ),
+        ({"endpoint_sha256": None}, "was made by a version that did not keep which endpoint it measured; give another"),
+        ({"endpoint_sha256": None, "seed": 2}, "holds an experiment with other options, see .*plan.json; give those"),
+    ],
+)
+def test_a_folder_is_refused_with_what_it_differs_in(was: dict[str, object], told: str, tmp_path: Path) -> None:
+    given = PLAN.model_copy(update={"endpoint_sha256": "a" * 64})
+    keep(given.model_copy(update=was), tmp_path)
+
+    with pytest.raises(ExperimentRefused, match=f"^--output: {tmp_path} {told}"):
+        keep(given, tmp_path)
+
+
+def test_the_plan_of_a_receipt_that_an_earlier_version_wrote_is_read() -> None:
+    receipt = json.loads((DOCS / "lab" / "needle-3" / "receipt.json").read_text(encoding="utf-8"))
+
+    assert Plan.model_validate(receipt["plan"]).runs == len(receipt["runs"])
 
 
 def test_a_plan_that_was_not_written_to_its_end_is_written_again(
