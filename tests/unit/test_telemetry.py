@@ -170,7 +170,8 @@ except Exception as error:
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
 
     assert done.stdout.startswith("SettingsRefused: LONGSHIFT_TELEMETRY__TRACES: needs opentelemetry.sdk")
-    assert "which is not installed; install longshift[telemetry], or set traces = false" in done.stdout
+    assert "which is not installed; install Longshift's extra telemetry (in a checkout: .uv/bin/uv sync" in done.stdout
+    assert "--extra telemetry), or set traces = false" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from worker.telemetry.tracing import Tracing
 
-EXTRA = "longshift[telemetry]"
+EXTRA = "Longshift's extra telemetry (in a checkout: .uv/bin/uv sync --locked --inexact --extra telemetry)"
 """What has to be installed for traces."""
 KEYS_OF_OTHERS = ("TEMPORAL_API_KEY", "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS")
 """Variables that hold keys, beside those that the configuration names."""
