@@ -9,6 +9,7 @@ from endpoints.base import Endpoint
 from endpoints.config import EndpointConfig
 from endpoints.server import ServerEndpoint
 from lab.experiment import ExperimentRefused, write_whole
+from lab.receipt import versions
 from longshift import jsontext
 
 FILE = "endpoint.json"
@@ -20,13 +21,13 @@ KEEPS_NO_LIST = (404, 405, 501)
 
 
 async def identify(folder: Path, endpoint: Endpoint, config: EndpointConfig) -> list[JsonValue]:
-    """Ask an endpoint what it is, and keep the answer in the folder.
+    """Ask an endpoint what it is, and keep the answer in the folder, with the versions that measure from now on.
 
     Returns: this answer after all earlier ones, since an experiment that was interrupted asks again.
 
     Raises ExperimentRefused where it does not answer: then no shift has been started in vain.
     """
-    answer: dict[str, JsonValue] = {"at": time.time()}
+    answer: dict[str, JsonValue] = {"at": time.time(), "versions": versions()}
     answer |= config.model_dump(mode="json", include=set(TOLD))
     if isinstance(endpoint, ServerEndpoint):
         listing = await endpoint.models()

