@@ -340,7 +340,7 @@ def _checked(given: RunInput) -> dict[str, JsonValue]:
 
 
 def _new_id(agent: str) -> str:
-    return f"{agent}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    return f"{agent}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
 
 
 def _last_text(messages: tuple[Message, ...]) -> str:

@@ -1,6 +1,7 @@
 """The typed client on a real server: how runs start, and how they stand. Only the model is scripted."""
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -31,7 +32,8 @@ class Faulty:
 
 async def test_a_started_run_has_an_id_of_its_agent_and_the_time_and_its_task_in_the_list(shifts: Shifts) -> None:
     run_id = await shifts.start(GIVEN)
-    assert run_id.startswith("parrot-20")
+    # Eight digits: of a thousand runs that start in one second, no two are to have the same id.
+    assert re.fullmatch("parrot-20[0-9]{6}-[0-9]{6}-[0-9a-f]{8}", run_id)
 
     async def look() -> dict[str, Listed] | None:  # the server's list is a moment behind
         listed = {run.run_id: run for run in await shifts.list(limit=1000)}
