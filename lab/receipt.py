@@ -41,8 +41,8 @@ def receipt(
 
 def versions() -> dict[str, JsonValue]:
     """The versions of all that a figure may depend on, as they are now."""
-    here = {"python": platform.python_version(), "machine": f"{platform.system()} {platform.machine()}"}
-    return {name: version(name) for name in PACKAGES} | here
+    packages: dict[str, JsonValue] = {name: version(name) for name in PACKAGES}
+    return packages | {"python": platform.python_version(), "machine": f"{platform.system()} {platform.machine()}"}
 
 
 def statuses(graded: Sequence[Graded]) -> dict[str, int]:
