@@ -70,6 +70,7 @@ def _load(name: str, section: AgentSettings, sources: Sources, problems: list[st
             "endpoint": section.endpoint or base.endpoint,
             "fund": section.fund or base.fund,
             "mcp_servers": servers,
+            "limits": base.limits.changed(section.limits),
         }
         given: dict[str, Any] = {**dict(base), **own}
     else:

@@ -23,7 +23,6 @@ from pydantic import (
     StringConstraints,
     Tag,
     ValidationError,
-    field_validator,
     model_validator,
 )
 
@@ -56,7 +55,8 @@ BUILT_IN: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     },
     "agents": {"shop": {"use": "examples.shop.agent:agent"}, "buyer": {"use": "examples.shop.agent:buyer"}},
 }
-"""What is known without any file, and stays known beside one; a section of the same name replaces it whole."""
+"""What is known without any file, and stays known beside one; a section of the same name replaces it whole, but for one
+that changes an agent and does not say what it is."""
 
 Places = Annotated[Whole, Field(gt=0, le=10_000)]
 Words = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"\S")]
@@ -133,6 +133,14 @@ class TelemetrySettings(Configured):
         return self
 
 
+def _good_limits(limits: dict[str, object]) -> dict[str, object]:
+    Limits().changed(limits)
+    return limits
+
+
+ChangedLimits = Annotated[dict[str, object], AfterValidator(_good_limits)]
+
+
 class PythonAgent(Configured):
     """An agent that is declared in Python. The section's name is its name."""
 
@@ -144,6 +152,8 @@ class PythonAgent(Configured):
     """Names of MCP servers, instead of the agent's own."""
     fund: FundName | None = None
     """Name of a fund, instead of the agent's own."""
+    limits: ChangedLimits = Field(default_factory=dict)
+    """Limits that differ from the agent's own."""
 
 
 class DeclaredAgent(Configured):
@@ -159,7 +169,7 @@ class DeclaredAgent(Configured):
     """`module:attribute` of each check that `longshift eval` judges its runs by."""
     mcp_servers: tuple[Words, ...] = ()
     """Names of MCP servers, whose allowed tools it has too."""
-    limits: dict[str, object] = Field(default_factory=dict)
+    limits: ChangedLimits = Field(default_factory=dict)
     """Limits that differ from the defaults."""
     unknown_tool: UnknownTool = "recoverable"
     """What a call of a tool that does not exist is: an error observation, or the end of the run."""
@@ -172,12 +182,6 @@ class DeclaredAgent(Configured):
     """What arguments that are no JSON object make of a turn: a failed model call, or an error observation."""
     fund: FundName | None = None
     """Name of a fund in the journal that pays for the model calls of its runs, unless a run names another."""
-
-    @field_validator("limits")
-    @classmethod
-    def _good_limits(cls, limits: dict[str, object]) -> dict[str, object]:
-        Limits().changed(limits)
-        return limits
 
 
 def _kind_of_agent(section: object) -> str:
@@ -234,6 +238,10 @@ def load_settings(file: Path | None = None, environ: Mapping[str, str] = os.envi
     for name, built_in in BUILT_IN.items():
         if isinstance(merged.setdefault(name, {}), dict):
             merged[name] = {**built_in, **merged[name]}
+    agents = merged["agents"] if isinstance(merged["agents"], dict) else {}
+    for name, section in agents.items():
+        if isinstance(section, dict) and not {"use", "system"} & section.keys():
+            agents[name] = {**BUILT_IN["agents"].get(name, {}), **section}
     try:
         settings = Settings.model_validate(merged)
     except ValidationError as error:

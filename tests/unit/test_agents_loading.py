@@ -78,6 +78,12 @@ def test_an_agent_in_python_works_under_the_name_of_its_section_and_on_its_endpo
     assert (first.fund, second.fund) == (None, "f")
 
 
+def test_the_limits_of_a_section_go_over_those_of_its_agent_in_python() -> None:
+    limits = load('[agents.mine]\nuse = "mine:agent"\nlimits = {tool_calls = 5}\n')["mine"].limits
+
+    assert (limits.model_calls, limits.tool_calls, limits.seconds) == (3, 5, Limits().seconds)
+
+
 def test_an_agent_in_the_file_is_what_it_says() -> None:
     agent = load(declared('["mine:Shelf.look"]', 'limits = {seconds = 5.0}\nfund = "f"\nunknown_tool = "fatal"'))["a"]
 

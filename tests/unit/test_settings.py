@@ -79,6 +79,15 @@ def test_what_a_file_adds_stands_beside_the_shop_and_the_same_name_replaces_it()
     assert isinstance(load_settings(environ={}).agents["shop"], DeclaredAgent)
 
 
+def test_a_section_that_does_not_say_what_its_agent_is_changes_the_built_in_one() -> None:
+    write("[agents.shop.limits]\nmodel_calls = 14\n")
+
+    settings = load_settings(environ={"LONGSHIFT_AGENTS__BUYER__ENDPOINT": "authored"})
+
+    assert settings.agents["shop"] == PythonAgent(use="examples.shop.agent:agent", limits={"model_calls": 14})
+    assert settings.agents["buyer"] == PythonAgent(use="examples.shop.agent:buyer", endpoint="authored")
+
+
 def test_relative_paths_in_a_file_start_at_the_file_and_those_in_the_environment_here() -> None:
     file = write(
         '[journal]\nurl = "sqlite:///data/j.db"\n[temporal]\nconfig_file = "t.toml"\n'
@@ -175,6 +184,12 @@ OPENAI = '[endpoints.local]\nkind = "openai"\nurl = "http://127.0.0.1:1/v1"\nmod
             '[agents.a]\nsystem = "x"\nendpoint = "e"\nlimits = {model_calls = 0, seconds = "1", sec = 1}',
             "agents.a.limits.model_calls: must be a whole number above 0, not 0",
         ),
+        (
+            '[agents.a]\nuse = "a:b"\nlimits = {model_calls = 0}',
+            "agents.a.limits.model_calls: must be a whole number above 0, not 0",
+        ),
+        ("[agents.shop.limits]\nmodel_call = 1", "agents.shop.limits.model_call: is no limit; the limits are model_ca"),
+        ("[agents.other.limits]\nmodel_calls = 1", "longshift.toml: agents.other.system: is missing; add it"),
         (
             '[agents.a]\nsystem = "x"\nendpoint = "e"\ntools = ["a:b", "c"]',
             'agents.a.tools.1: must be "module:attribut',
