@@ -25,6 +25,10 @@ MARK_DIGITS = 6
 """Hex digits of the run's digest in a call id of ours, so that it differs from those of a transcript gone on from."""
 
 
+class _Unread(CallFailed):
+    """The transcript could not be read, so nothing was sent."""
+
+
 class ModelCalls(Recorder):
     """Calls of models. Nothing here decides whether a call may be made, or is made again."""
 
@@ -54,7 +58,10 @@ class ModelCalls(Recorder):
                 reply = await self._send(request, spec, draw)
             except CallFailed as failed:
                 failure = failed.failure.model_copy(update={"milliseconds": milliseconds(began)})
-                await self._settle(lambda: self._journal.fail_model_call(request, failure, time.time()))
+                unread = isinstance(failed, _Unread)
+                await self._settle(
+                    lambda: self._journal.fail_model_call(request, failure, time.time(), never_sent=unread)
+                )
                 activity.logger.warning("model call %d failed: %s", request.number, failure.message)
                 raise failures.model_failed(failure) from None
             turn = Turn(
@@ -123,9 +130,9 @@ class ModelCalls(Recorder):
                 )
             )
         except JournalMismatch as error:
-            raise CallFailed(ModelFailure(kind="internal", message=str(error), transient=False)) from None
+            raise _Unread(ModelFailure(kind="internal", message=str(error), transient=False)) from None
         except JournalUnavailable as error:
-            raise CallFailed(ModelFailure(kind="internal", message=str(error), transient=True)) from None
+            raise _Unread(ModelFailure(kind="internal", message=str(error), transient=True)) from None
         except CallFailed:
             raise
         except Exception as error:  # a bug in an endpoint must not cost the run its retry posture

@@ -148,9 +148,12 @@ def settle_model_call(
     return standing is not None and standing.number == request.number and standing.body == values["body"]
 
 
-def fail_model_call(connection: Connection, request: CallModel, failure: ModelFailure, now: float) -> bool:
-    """Enter the failure of a call that stands as sent. Returns whether it did."""
-    never_sent = failure.cost is None and failure.kind in NEVER_SENT
+def fail_model_call(
+    connection: Connection, request: CallModel, failure: ModelFailure, now: float, *, never_sent: bool = False
+) -> bool:
+    """Enter the failure of a call that stands as sent, or, with `never_sent`, as its kind may say too, that surely
+    reached no model. Returns whether it did."""
+    never_sent = never_sent or (failure.cost is None and failure.kind in NEVER_SENT)
     return _settle_sent(connection, request, _failed(failure, now), failure.cost, never_sent=never_sent)
 
 

@@ -141,9 +141,14 @@ class Journal:
         on holding it."""
         return await self._database.write(lambda c: calls.settle_model_call(c, request, reply, turn, now))
 
-    async def fail_model_call(self, request: CallModel, failure: ModelFailure, now: float) -> bool:
-        """Enter the failure of a call that was begun; else as `settle_model_call`."""
-        return await self._database.write(lambda c: calls.fail_model_call(c, request, failure, now))
+    async def fail_model_call(
+        self, request: CallModel, failure: ModelFailure, now: float, *, never_sent: bool = False
+    ) -> bool:
+        """Enter the failure of a call that was begun; else as `settle_model_call`. A fund holds nothing more for one
+        that surely reached no model, by its kind or by `never_sent`."""
+        return await self._database.write(
+            lambda c: calls.fail_model_call(c, request, failure, now, never_sent=never_sent)
+        )
 
     async def recall(self, request: CallModel, calls: Sequence[ToolCall]) -> Memory:
         """What is remembered of these calls, which the turn of `request` asks for, in the workflow's place."""

@@ -4,7 +4,7 @@ An audit holds the rows of a journal against these, and a rebuild writes them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic_core import to_json
@@ -259,15 +259,16 @@ class _Projecting:
             return {"fund": NOTHING, "reserved": among([0, None], 0)}  # earlier versions wrote nothing
         if failure is not None and failure.cost is None and failure.kind in NEVER_SENT:
             return {"fund": among([self.spec.fund, None], self.spec.fund), "reserved": among([0, None], 0)}
+        maybe = not told or (failure is not None and failure.kind in ("lost", "internal"))
+        nothing = among([0, None], 0)  # where it was not sent, which such a failure does not tell
 
         def held(given: Any) -> bool:
-            return given is None or (isinstance(given, int) and not isinstance(given, bool) and given >= least)
+            amount = isinstance(given, int) and not isinstance(given, bool) and given >= least
+            return amount or (maybe and nothing.fits(given))
 
-        reserved = Column(held, least, f"at least {least}", free=True)
-        maybe = not told or (failure is not None and failure.kind in ("lost", "internal"))
         return {
             "fund": among([self.spec.fund, None], self.spec.fund) if maybe else fixed(self.spec.fund),
-            "reserved": reserved if maybe else replace(reserved, fits=lambda given: given is not None and held(given)),
+            "reserved": Column(held, least, f"at least {least}", free=True),
         }
 
     def _remembered(self, request: CallModel, must: bool) -> None:

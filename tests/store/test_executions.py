@@ -20,10 +20,13 @@ from longshift import contracts, tool
 from longshift.agent import Agent
 from longshift.audit.rows import NOT_USED
 from longshift.chain import Head
+from longshift.context import Excerpt
 from longshift.contracts import CallModel, OpenRun, RanTool, RunInput, RunTool, SettledEffect, SettleEffect
-from longshift.messages import AssistantMessage
+from longshift.limits import Limits
+from longshift.messages import AssistantMessage, Message
 from longshift.observations import InThread, read
 from longshift.turns import ModelFailure, Usage
+from store.errors import JournalMismatch, JournalUnavailable
 from store.funds import Draw
 from store.journal import Found, Journal
 from tests.store.shift import call
@@ -301,6 +304,58 @@ async def test_an_execution_that_wakes_up_late_leaves_the_call_to_the_later_one_
     assert (await later).turn.message.content == "Hello."
     (row,) = await journal.model_calls("r")
     assert (row.state, row.sender, model.sent) == ("answered", "test-run/test/2000000", 1)
+
+
+class Unreadable(Journal):
+    """A journal that goes away once a call was entered, or that was tampered with."""
+
+    error: Exception = JournalUnavailable("the server is stopping")
+
+    async def transcript(self, run_id: str, head: Head, excerpt: Excerpt | None = None) -> list[Message]:
+        """Never."""
+        raise self.error
+
+
+class Reading(Held):
+    """A model that reads the transcript, and may break before or after."""
+
+    def __init__(self, breaks: str | None = None) -> None:
+        super().__init__()
+        self.breaks = breaks
+
+    async def send(self, request: Request) -> Reply:
+        """Answer one model call."""
+        if self.breaks is not None:
+            raise ValueError(self.breaks)
+        await request.messages()
+        return await super().send(request)
+
+
+@pytest.mark.parametrize(
+    ("error", "breaks", "held", "transient"),
+    [
+        (JournalUnavailable("the server is stopping"), None, 0, True),
+        (JournalMismatch("message 1 was changed"), None, 0, False),
+        (JournalUnavailable("the server is stopping"), "what it did before is not known", 7, False),
+    ],
+)
+async def test_a_call_whose_transcript_could_not_be_read_costs_its_fund_nothing(
+    url: str, error: Exception, breaks: str | None, held: int, transient: bool
+) -> None:
+    journal = await Unreadable.open(url)
+    journal.error = error
+    await journal.set_fund("research", 100)
+    limits = Limits().changed({"estimated_call_cents": 1})
+    agent = Agent(name="buyer", system="Buy.", endpoint="authored", fund="research", limits=limits)
+    worker = await opened(journal, agent, Reading(breaks))
+    request = (await first_call(journal)).model_copy(update={"estimate": 7})
+    with pytest.raises(ApplicationError) as raised:
+        await executed(1).run(worker.call_model, request)
+    (failure,) = raised.value.details
+    assert (failure.kind, failure.transient) == ("internal", transient)
+    assert [(fund.spent, fund.reserved) for fund in await journal.funds()] == [(0, held)]
+    assert [(row.state, row.reserved) for row in await journal.model_calls("r")] == [("failed", held)]
+    await journal.close()
 
 
 class Repeating(Journal):

@@ -12,6 +12,7 @@ from activities.run_activities import Activities
 from client.errors import Refused
 from client.funds import Funds
 from client.shifts import Shifts
+from endpoints.base import Reply, Request
 from endpoints.config import Price, ReplayConfig, ReplayTurn
 from endpoints.replay import ReplayEndpoint
 from longshift import contracts
@@ -21,9 +22,11 @@ from longshift.funds import Fund
 from longshift.inbox import MAX_TEXT_BYTES, MAX_WAITING_TEXT_BYTES
 from longshift.status import Status
 from longshift.view import StateView
+from store.errors import JournalUnavailable
 from store.journal import Journal
 from tests.workflows.raw_runs import until as looked_until
 from tests.workflows.running import GIVEN, HEARTBEAT_SECONDS, PARROT, Script, decisions, shop_open, until, working
+from tests.workflows.test_audit import audited
 from worker.plugin import longshift_plugin
 from workflows import waiting
 
@@ -86,6 +89,30 @@ async def test_what_a_run_used_is_spent_and_the_rest_of_what_was_reserved_comes_
         ended = await shifts.result(await shifts.start(GIVEN.model_copy(update={"fund": "research"})))
     assert (ended.status, ended.exposure) == (Status.COMPLETED, COST)
     assert await funds.list() == [Fund(name="research", budget=5 * CENT, spent=COST)]
+
+
+class Unread(Script):
+    """A model for whose first call the transcript cannot be read."""
+
+    async def send(self, request: Request) -> Reply:
+        """Answer a model call, but the first."""
+        if not self.requests:
+            self.requests.append(request)
+            raise JournalUnavailable("the server is stopping")
+        return await super().send(request)
+
+
+async def test_a_call_whose_transcript_could_not_be_read_costs_nothing_and_its_run_passes_an_audit(
+    client: Client, queue: str, journal_url: str, shifts: Shifts
+) -> None:
+    funds = Funds(journal_url)
+    await funds.set("research", 5 * CENT)
+    async with shop_open(client, queue, journal_url, FUNDED, Unread("Hello.")):
+        run_id = await shifts.start(GIVEN)
+        ended = await shifts.result(run_id)
+    assert (ended.status, ended.model_calls) == (Status.COMPLETED, 2)
+    assert await funds.list() == [Fund(name="research", budget=5 * CENT, reserved=CENT)]
+    assert await audited(client, journal_url, run_id) == {}
 
 
 async def test_a_run_ends_by_its_cost_where_the_fund_has_too_little_left_and_nothing_is_sent(
