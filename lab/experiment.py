@@ -112,10 +112,8 @@ def _difference(text: str, plan: Plan, file: Path) -> str:
         if [name for name in Plan.model_fields if getattr(kept, name) != getattr(plan, name)] == ["endpoint_sha256"]:
             if kept.endpoint_sha256 is None:
                 return "was made by a version that did not keep which endpoint it measured; give another folder"
-            return (
-                f"holds an experiment on an endpoint {plan.endpoint} with another address or other settings; "
-                "give those to go on with it, or another folder"
-            )
+            other = "holds an experiment whose endpoint has another address or other settings"
+            return f"{other}; give those to go on with it, or another folder"
     return f"holds an experiment with other options, see {file}; give those to go on with it, or another folder"
 
 

@@ -221,4 +221,4 @@ def test_the_command_measures_an_endpoint_and_writes_what_it_found(
     with Path("longshift.toml").open("a", encoding="utf-8") as config:
         config.write("delay_seconds = 0.001\n")
     ended = CliRunner().invoke(command_line, [*words.split(), "-o", "out"])
-    assert (ended.exit_code, "with another address or other settings" in ended.stderr) == (2, True)
+    assert (ended.exit_code, "has another address or other settings" in ended.stderr) == (2, True)

@@ -156,7 +156,7 @@ def test_a_plan_has_the_same_runs_each_time_under_ids_that_can_be_used() -> None
         ({"seed": 2}, "holds an experiment with other options, see .*plan.json; give those"),
         (
             {"endpoint_sha256": "b" * 64},
-            "holds an experiment on an endpoint local with another address or",
+            "holds an experiment whose endpoint has another address or other settings; give",
         ),
         ({"endpoint_sha256": None}, "was made by a version that did not keep which endpoint it measured; give another"),
         ({"endpoint_sha256": None, "seed": 2}, "holds an experiment with other options, see .*plan.json; give those"),
