@@ -4,13 +4,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any, SupportsInt
 
-from sqlalchemy import Connection, case, func, select, update
+from sqlalchemy import JSON, ColumnElement, Connection, Select, case, cast, func, select, type_coerce, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longshift.chain import Head, extend
 from longshift.contracts import CloseRun, Entry, RunSpec, shared_spec, spec_text
 from longshift.jsontext import canonical
+from longshift.limits import Limits
 from longshift.messages import Message, weigh
 from store.confirming import Run, append, confirm, decide, lock_run, not_its_journal, rewrite
 from store.errors import JournalMismatch
@@ -43,6 +45,8 @@ _CHARGED = case(
     else_=func.coalesce(_REPORTED, 0),
 )
 """Tokens that a model call is charged with, as longshift.turns and longshift.state do."""
+_AS_JSON = {"sqlite": type_coerce, "postgresql": cast}
+"""How a text is read as JSON; SQLite's cast would make a number of it."""
 
 
 @dataclass(frozen=True)
@@ -59,15 +63,22 @@ class RunFigures:
     status: str | None
     """How it ended; None where no end is recorded."""
     detail: str | None
+    limits: Limits
+    """As it was opened with."""
     model_calls: int
+    """As its limit counts them."""
     tool_calls: int
-    """Dispatched ones."""
+    """As its limit counts them, refused ones too; the dispatched ones where no end is recorded."""
     output_tokens: int
     """As reported."""
     charged_tokens: int
     """As its limit counts them: a turn that reports none is charged with all it was allowed."""
+    tokens_before: int
+    """Those of them that were charged before its latest model call."""
     exposure: int
     """Micro-USD that its model calls cost, or may have."""
+    budget_needed: int
+    """Micro-USD: the least budget that admits its model calls, the most that was spent before one and its estimate."""
     last_at: float
     """When its latest model call began or ended; when it was opened, where it made none."""
     held: tuple[str, ...]
@@ -181,16 +192,7 @@ def read_figures(connection: Connection, since: float) -> list[RunFigures]:
     """The runs that were opened since then, seconds since the epoch, the earliest first."""
     wanted = RUNS.c.opened_at >= since
     ids = select(RUNS.c.run_id).where(wanted)
-    model_calls = select(
-        MODEL_CALLS.c.run_id,
-        func.count().label("model_calls"),
-        func.sum(func.coalesce(MODEL_CALLS.c.output_tokens, 0)).label("output_tokens"),
-        func.sum(_CHARGED).label("charged_tokens"),
-        func.sum(func.coalesce(MODEL_CALLS.c.cost, MODEL_CALLS.c.estimate)).label("exposure"),
-        func.max(func.coalesce(MODEL_CALLS.c.ended_at, MODEL_CALLS.c.started_at)).label("last_at"),
-    )
-    asked = connection.execute(model_calls.where(MODEL_CALLS.c.run_id.in_(ids)).group_by(MODEL_CALLS.c.run_id))
-    sums = {row.run_id: row for row in asked}
+    sums = {row.run_id: row for row in connection.execute(_summed_calls(ids))}
     tools = select(TOOL_CALLS.c.run_id, func.count()).where(TOOL_CALLS.c.run_id.in_(ids))
     made = {row.run_id: row[1] for row in connection.execute(tools.group_by(TOOL_CALLS.c.run_id))}
     waits = select(DECISIONS.c.run_id, DECISIONS.c.detail).where(DECISIONS.c.run_id.in_(ids), DECISIONS.c.kind == HELD)
@@ -198,19 +200,58 @@ def read_figures(connection: Connection, since: float) -> list[RunFigures]:
     for run_id, detail in connection.execute(waits.order_by(DECISIONS.c.run_id, DECISIONS.c.number)):
         held[run_id].append(detail)
     columns = ("run_id", "agent", "endpoint", "model", "opened_at", "closed_at", "status", "detail")
-    runs = select(*(RUNS.c[name] for name in columns)).where(wanted).order_by(RUNS.c.opened_at, RUNS.c.run_id)
+    as_json = _AS_JSON[connection.dialect.name]
+    result = as_json(RUNS.c.result, JSON)
+    told = [result[name].label(name) for name in ("model_calls", "tool_calls", "output_tokens", "exposure")]
+    limits = as_json(RUNS.c.spec, JSON)["agent", "limits"].label("limits")
+    runs = select(*(RUNS.c[name] for name in columns), limits, *told).where(wanted)
     found = []
-    for row in connection.execute(runs):
+    for row in connection.execute(runs.order_by(RUNS.c.opened_at, RUNS.c.run_id)):
         of = sums.get(row.run_id)
         figures = RunFigures(
-            **row._mapping,
-            model_calls=of.model_calls if of else 0,
-            tool_calls=made.get(row.run_id, 0),
-            output_tokens=int(of.output_tokens) if of else 0,
-            charged_tokens=int(of.charged_tokens) if of else 0,
-            exposure=int(of.exposure) if of else 0,
+            **{name: getattr(row, name) for name in columns},
+            limits=Limits.model_validate(row.limits or {}),
+            # Not all that a limit counts has a row, such as a refused tool call: the result counts it.
+            model_calls=_first(row.model_calls, of and of.model_calls),
+            tool_calls=_first(row.tool_calls, made.get(row.run_id)),
+            output_tokens=_first(of and of.output_tokens),
+            charged_tokens=_first(row.output_tokens, of and of.charged_tokens),
+            tokens_before=_first(of and of.tokens_before),
+            exposure=_first(row.exposure, of and of.exposure),
+            budget_needed=_first(of and of.budget_needed),
             last_at=of.last_at if of else row.opened_at,
             held=tuple(held[row.run_id]),
         )
         found.append(figures)
     return found
+
+
+def _summed_calls(ids: Select[tuple[str]]) -> Select[Any]:
+    """The model calls of some runs, summed up by run."""
+    cost = func.coalesce(MODEL_CALLS.c.cost, MODEL_CALLS.c.estimate)
+
+    def before(amount: ColumnElement[int]) -> ColumnElement[int]:
+        """The sum of those of the calls before."""
+        return func.sum(amount).over(partition_by=MODEL_CALLS.c.run_id, order_by=MODEL_CALLS.c.number) - amount
+
+    calls = (
+        select(
+            MODEL_CALLS.c.run_id,
+            func.coalesce(MODEL_CALLS.c.output_tokens, 0).label("output_tokens"),
+            _CHARGED.label("charged_tokens"),
+            before(_CHARGED).label("tokens_before"),
+            cost.label("exposure"),
+            (before(cost) + MODEL_CALLS.c.estimate).label("budget_needed"),
+            func.coalesce(MODEL_CALLS.c.ended_at, MODEL_CALLS.c.started_at).label("last_at"),
+        )
+        .where(MODEL_CALLS.c.run_id.in_(ids))
+        .subquery()
+    )
+    summed = [func.sum(calls.c[name]).label(name) for name in ("output_tokens", "charged_tokens", "exposure")]
+    most = [func.max(calls.c[name]).label(name) for name in ("tokens_before", "budget_needed", "last_at")]
+    return select(calls.c.run_id, func.count().label("model_calls"), *summed, *most).group_by(calls.c.run_id)
+
+
+def _first(*counts: SupportsInt | None) -> int:
+    """The first count that there is, else 0."""
+    return next((int(count) for count in counts if count is not None), 0)

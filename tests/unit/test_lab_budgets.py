@@ -19,6 +19,7 @@ from sqlalchemy import create_engine, insert
 from client.main import longshift as command_line
 from lab.budgets import Budget, Measured, TooFew, budget_within, propose
 from lab.formulas import budget_for
+from longshift.limits import Limits
 from longshift.status import Status
 from store.runs import RunFigures
 from store.tables import MODEL_CALLS, RUNS
@@ -54,11 +55,14 @@ def run(number: int, agent: str = "shop", status: str | None = Status.COMPLETED,
         closed_at=None if status is None else 1000.0 + 2.5 * calls,
         status=status,
         detail=None,
+        limits=Limits(),
         model_calls=calls,
         tool_calls=calls - 1,
         output_tokens=10 * calls,
         charged_tokens=10 * calls,
+        tokens_before=10 * (calls - 1),
         exposure=0,
+        budget_needed=0,
         last_at=1000.0 + 2 * calls,
         held=(),
     )
