@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, redirect_stdout
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -96,18 +97,20 @@ def play_command(paths: Sequence[Path], *, json: bool, settings: Settings) -> in
     """
     logging.getLogger("temporalio.activity").setLevel(logging.ERROR)  # a case may well be about a step that fails
     outcomes: list[Outcome] = []
+    stdout = sys.stdout
 
     def told(outcome: Outcome) -> None:
         outcomes.append(outcome)
         if json:
-            click.echo(to_json(outcome.document()))
+            click.echo(to_json(outcome.document()), file=stdout)
             return
-        click.echo(f"{'differs' if outcome.mismatches else 'ok':7}  {inert(outcome.case.name)}")
+        click.echo(f"{'differs' if outcome.mismatches else 'ok':7}  {inert(outcome.case.name)}", file=stdout)
         for sentence in outcome.mismatches:
-            click.echo(f"         {inert(sentence)}")
+            click.echo(f"         {inert(sentence)}", file=stdout)
 
-    agents = load_agents(settings)
-    asyncio.run(play(read_cases(paths, agents), agents, told))
+    with redirect_stdout(sys.stderr):  # a user's tool may print, and its module while it is imported
+        agents = load_agents(settings)
+        asyncio.run(play(read_cases(paths, agents), agents, told))
     different = sum(bool(outcome.mismatches) for outcome in outcomes)
     if not json:
         click.echo(f"{len(outcomes)} played, {different or 'none'} with mismatches")

@@ -1,7 +1,9 @@
 """Judge shifts by evidence."""
 
 import asyncio
+import contextlib
 import logging
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -44,11 +46,12 @@ def eval_command(config: Path | None, run_ids: tuple[str, ...], cases: tuple[Pat
     """
     if bool(run_ids) == bool(cases):
         raise BadInput(["RUN: give the ids of shifts that have ended, or cases with --cases FILE_OR_FOLDER; not both"])
-    if cases:
-        logging.getLogger("temporalio.activity").setLevel(logging.ERROR)  # a case may be about a step that fails
-        found = asyncio.run(evaluate_cases(cases, load_agents(load_settings(config))))
-    else:
-        found = _runs(config, run_ids)
+    with contextlib.redirect_stdout(sys.stderr):  # a user's check or tool may print, and its module while imported
+        if cases:
+            logging.getLogger("temporalio.activity").setLevel(logging.ERROR)  # a case may be about a step that fails
+            found = asyncio.run(evaluate_cases(cases, load_agents(load_settings(config))))
+        else:
+            found = _runs(config, run_ids)
     for one in found:
         if as_json:
             show.document(one.document())

@@ -112,6 +112,46 @@ def test_cases_are_played_and_judged(tmp_path: Path) -> None:
     }
 
 
+NOISY = """
+from longshift import Agent, Verdict, evidence_check, tool
+
+print("imported")
+
+@tool(kind="read")
+def look() -> str:
+    'Look.'
+    print("looked")
+    return "nothing"
+
+@evidence_check(looks_at="nothing", cannot_know="anything")
+def own(trajectory):
+    print("judged")
+    return Verdict(True, "well")
+
+agent = Agent(name="noisy", system="Look.", endpoint="authored", tools=(look,), evidence=(own,))
+"""
+"""An agent that prints wherever it can."""
+
+
+def test_what_a_users_own_code_prints_stands_not_among_the_documents(tmp_path: Path) -> None:
+    turns = [
+        {"calls": [{"id": "a", "name": "look", "arguments": {}}], "output_tokens": 2},
+        {"content": "Nothing.", "output_tokens": 2},
+    ]
+    case = {"agent": "noisy", "task": "Look.", "turns": turns, "expect": {"status": "COMPLETED"}}
+    (tmp_path / "case.json").write_text(json.dumps(case), encoding="utf-8")
+    (tmp_path / "noisy.py").write_text(NOISY, encoding="utf-8")
+    (tmp_path / "longshift.toml").write_text('[agents.noisy]\nuse = "noisy:agent"\n', encoding="utf-8")
+
+    replayed = longshift("replay", "case.json", "--json", env=clean_environment(), cwd=tmp_path)
+    judged = longshift("eval", "--cases", "case.json", "--json", env=clean_environment(), cwd=tmp_path)
+
+    assert (replayed.document["name"], replayed.document["mismatches"]) == ("case", [])
+    assert (judged.document["name"], judged.document["passed"]) == ("case", True)
+    assert {"imported", "looked"} <= set(replayed.err.splitlines())
+    assert {"imported", "looked", "judged"} <= set(judged.err.splitlines())
+
+
 def test_bad_input_is_refused_before_anything_is_played(tmp_path: Path) -> None:
     env = clean_environment(TEMPORAL_ADDRESS="127.0.0.1:1")
     longshift("eval", env=env).refused("RUN: give the ids of shifts that have ended, or cases with --cases")
