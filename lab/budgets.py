@@ -16,11 +16,12 @@ Biometrics 38 (1982), 29 to 41.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from lab.formulas import budget_for, of_scipy, wilson_interval
+from lab.needs import QUANTITIES, Measured
 from longshift.limits import Limits, cents
 from longshift.status import Status
 from store.runs import RunFigures
@@ -40,15 +41,6 @@ Way = Literal["Kaplan-Meier", "geometric fit"]
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What one run used of something."""
-
-    used: float
-    finished: bool
-    """Whether it needed just that; else it was cut off there."""
-
-
-@dataclass(frozen=True)
 class Budget:
     """What so many runs stay within, and its 95 % interval."""
 
@@ -56,6 +48,10 @@ class Budget:
     low: float
     high: float
     way: Way
+
+    def with_more(self, amount: float) -> "Budget":
+        """The same with so much more."""
+        return replace(self, value=self.value + amount, low=self.low + amount, high=self.high + amount)
 
 
 @dataclass(frozen=True)
@@ -162,31 +158,6 @@ def _refutation(steps: Sequence[tuple[int, bool]]) -> str | None:
 
 
 @dataclass(frozen=True)
-class Quantity:
-    """Something that a run uses and a limit bounds."""
-
-    limit: str
-    of: Callable[[RunFigures], float]
-    none: str
-    """What it means that no run used any."""
-    counted: bool = True
-    """Whether it is counted in steps."""
-
-
-def _seconds(run: RunFigures) -> float:
-    return max(0.0, (run.last_at if run.closed_at is None else run.closed_at) - run.opened_at)
-
-
-QUANTITIES = (
-    Quantity("model_calls", lambda run: run.model_calls, "no model call was made"),
-    Quantity("tool_calls", lambda run: run.tool_calls, "no tool was called"),
-    Quantity("total_output_tokens", lambda run: run.charged_tokens, "no output token was counted", counted=False),
-    Quantity("model_budget_cents", lambda run: run.exposure, "its calls cost nothing: no price is set", counted=False),
-    Quantity("seconds", _seconds, "no run took any time", counted=False),
-)
-
-
-@dataclass(frozen=True)
 class Proposal:
     """Limits for an agent, from its runs."""
 
@@ -277,12 +248,13 @@ def propose(agent: str, runs: Sequence[RunFigures], within: float) -> Proposal:
     mine = [run for run in runs if run.agent == agent]
     found: dict[str, Budget | TooFew | str] = {}
     for quantity in QUANTITIES:
-        measured = [Measured(quantity.of(run), run.status == Status.COMPLETED) for run in mine]
+        measured, beyond = quantity.measured(mine)
         most = max((one.used for one in measured), default=0)
-        if most == 0 and mine:
+        if most + beyond == 0 and mine:
             found[quantity.limit] = quantity.none
             continue
-        found[quantity.limit] = budget_within(measured, within, step=1 if quantity.counted else most / SLICES or 1)
+        budget = budget_within(measured, within, step=1 if quantity.counted else most / SLICES or 1)
+        found[quantity.limit] = budget.with_more(beyond) if isinstance(budget, Budget) else budget
     proposal = Proposal(
         agent=agent,
         within=within,
