@@ -41,7 +41,9 @@ class Summary(Payload):
     sha256: str
     """Digest of that call's message."""
     exchanges: int
-    """How many of the exchanges left out it tells of, the oldest."""
+    """How many of the exchanges left out it tells of. They and the `untold` ones are the oldest."""
+    untold: int = Field(0, exclude_if=usual(0))
+    """How many exchanges had left without a summary before it was asked for: it was not sent them."""
     bytes: int
     """Of its text in JSON."""
 
@@ -194,13 +196,21 @@ def summary_call(
     return found
 
 
-def summarized(call: SummaryCall, message: AssistantMessage, weight: Weight, number: int, limit: int) -> Window | str:
+def summarized(
+    call: SummaryCall,
+    message: AssistantMessage,
+    weight: Weight,
+    number: int,
+    limit: int,
+    untold_count: Callable[[], bool] = lambda: True,
+) -> Window | str:
     """The window once a summary came: with it, or why it cannot be used.
 
     Args:
         message: the reply, which may stand here cut.
         weight: of the whole reply.
         number: of the model call.
+        untold_count: whether the summary says that others left without one; asked only where some did.
     """
     if message.calls:
         return "it asks for tool calls"
@@ -209,8 +219,13 @@ def summarized(call: SummaryCall, message: AssistantMessage, weight: Weight, num
     size = weight.bytes - _NO_TEXT
     if size > limit * TAKEN_SHARE:
         return f"it takes {size} bytes where {int(limit * TAKEN_SHARE)} may be taken"
-    exchanges = call.after.left.exchanges
-    return call.after.told_by(Summary(call=number, sha256=weight.sha256, exchanges=exchanges, bytes=size))
+    before = call.excerpt
+    untold = before.exchanges - (before.summary.exchanges if before.summary else 0)
+    if untold and not untold_count():
+        untold = 0
+    exchanges = call.after.left.exchanges - untold
+    summary = Summary(call=number, sha256=weight.sha256, exchanges=exchanges, untold=untold, bytes=size)
+    return call.after.told_by(summary)
 
 
 def compose(
@@ -241,7 +256,10 @@ def heading(run_id: str, excerpt: Excerpt) -> str:
     told = excerpt.summary
     if told is None:
         return text
-    of = "them" if told.exchanges == excerpt.exchanges else f"the first {told.exchanges} of them"
+    reaches = told.exchanges + told.untold
+    of = "them" if reaches == excerpt.exchanges else f"the first {reaches} of them"
+    if told.untold:
+        of = f"{told.exchanges} of {of}"
     return f"{text}\n[This is a summary of {of}, which you wrote in model call {told.call}.]\n\n"
 
 

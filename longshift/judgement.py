@@ -4,7 +4,7 @@ Every rule that ends or continues a run after a model call stands in this file. 
 say is counted at that point; a refused batch leaves the transcript as it was.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from longshift import context
@@ -62,11 +62,22 @@ def receive(state: RunState, turn: Turn, allowed: int, now: float) -> End | None
     return None
 
 
-def summarized(state: RunState, call: SummaryCall, turn: Turn, number: int, now: float) -> None:
+def summarized(
+    state: RunState,
+    call: SummaryCall,
+    turn: Turn,
+    number: int,
+    now: float,
+    untold_count: Callable[[], bool] = lambda: True,
+) -> None:
     """Put what a summary call brought in the place of what it tells of. It is no message of the transcript. What leaves
-    the window leaves it also where the summary cannot be used, with a bare marker."""
-    reply = turn.reply
-    found = context.summarized(call, turn.message, reply.weight, number, state.limits.context_bytes)
+    the window leaves it also where the summary cannot be used, with a bare marker.
+
+    Args:
+        untold_count: as `context.summarized` asks it.
+    """
+    reply, limit = turn.reply, state.limits.context_bytes
+    found = context.summarized(call, turn.message, reply.weight, number, limit, untold_count)
     if isinstance(found, Window):
         state.window = found
         return

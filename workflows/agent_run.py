@@ -51,6 +51,8 @@ OPENING_WAIT_SECONDS, OPENING_WAIT_CAP_SECONDS = 1.0, 300.0
 """Seconds before an opening that gave up at a deadline that has moved is tried anew, the first wait and the longest."""
 OPENING_WAITS = "opening-waits"
 """Runs from before this patch try it anew at once."""
+UNTOLD_COUNT = "untold-count"
+"""Runs from before this patch say of a summary that it tells also of what left without one before."""
 NOT_CARRIED = (
     "is not what the run before it in its chain carries on; start a shift without a cron schedule and without a retry "
     "policy, and let a Schedule start one again and again"
@@ -211,7 +213,7 @@ class AgentRun(EffectRuns, ReadRuns, ModelRuns):
         if refused:
             return refused
         if allowance.summary:
-            judgement.summarized(state, allowance.summary, reply, number, self._now())
+            judgement.summarized(state, allowance.summary, reply, number, self._now(), _untold_count)
             return None
         if allowance.wrap_up:
             return judgement.wrap_up(state, reply, allowance.wrap_up, limits, number)
@@ -315,6 +317,10 @@ class AgentRun(EffectRuns, ReadRuns, ModelRuns):
         workflow.upsert_memo(details.memo(self._view(), self._spec))
         self._enter("ended")
         return self._result
+
+
+def _untold_count() -> bool:
+    return workflow.patched(UNTOLD_COUNT)
 
 
 def _continue_as_new_if_due(carried: Carried) -> None:

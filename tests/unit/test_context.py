@@ -12,7 +12,7 @@ from longshift import Status, jsontext, validate_episode
 from longshift.admission import Allowance, End, Hold, before_model_call
 from longshift.agent import schemas_bytes
 from longshift.chain import Head
-from longshift.context import MAX_PARTS, TARGET, Excerpt, Summary, Window, heading, instruction
+from longshift.context import MAX_PARTS, TARGET, Excerpt, Summary, Window, heading, instruction, summarized
 from longshift.messages import (
     AssistantMessage,
     Message,
@@ -21,6 +21,7 @@ from longshift.messages import (
     ToolMessage,
     UserMessage,
     text_of,
+    weigh,
 )
 from longshift.observations import ok
 from longshift.state import RunState, Stop
@@ -340,6 +341,23 @@ def test_what_left_after_a_summary_without_one_is_told_beside_it() -> None:
     assert after.endswith("\n\nTold.")
 
 
+@pytest.mark.parametrize("texts", [(" ", "Told."), ("Told before.", " ", "Told.")])
+def test_a_summary_says_of_how_many_exchanges_it_is_where_others_left_without_one(texts: Sequence[str]) -> None:
+    driver = summarizing([turn(text) for text in texts], 40)
+    checked(driver)
+    asked = {n: allowance.summary for n, allowance in enumerate(driver.offered) if allowance.summary}
+    blank, last = (list(asked)[texts.index(text)] for text in (" ", "Told."))
+    untold = asked[blank].after.left.exchanges - asked[blank].excerpt.exchanges
+    told = asked[last].after.left.exchanges - untold
+    marker = driver.sent[last + 1][1].content
+    assert f"\n[This is a summary of {told} of them, which you wrote in model call " in marker
+    assert marker.endswith("\n\nTold.")
+    reply = AssistantMessage(content="Told.")
+    earlier = summarized(asked[last], reply, weigh(reply), 9, 8000, lambda: False)  # as runs from before the patch say
+    assert isinstance(earlier, Window)
+    assert "\n[This is a summary of them, which" in heading(RUN_ID, earlier.excerpt())
+
+
 def test_a_summary_call_that_fails_follows_the_retry_rules() -> None:
     busy = failure("busy", retry_after=0.0)
     assert checked(summarizing([busy, busy, turn("S")])).status is Status.COMPLETED
@@ -367,8 +385,8 @@ def test_the_last_call_that_the_limits_leave_is_not_spent_on_a_summary(by: str, 
             limits["output_tokens"] = 10
         driver = summarizing([turn("S")], 12, **limits)
         checked(driver)
-        summarized = any(allowance.summary for allowance in driver.offered)
-        assert summarized == (further > 1 + wrap_up), (further, limits)
+        asked = any(allowance.summary for allowance in driver.offered)
+        assert asked == (further > 1 + wrap_up), (further, limits)
 
 
 def test_a_transcript_far_past_its_limit_is_summarized_in_bites() -> None:
@@ -423,6 +441,10 @@ def test_the_texts_are_those_by_which_old_calls_are_shown() -> None:
     assert heading(RUN_ID, bare.model_copy(update={"summary": told})) == (
         f"{left}\n[This is a summary of the first 2 of them, which you wrote in model call 5.]\n\n"
     )
+    untold = Summary(call=5, sha256="", exchanges=1, untold=1, bytes=0)
+    for exchanges_left, of in ((2, "them"), (3, "the first 2 of them")):
+        marker = bare.model_copy(update={"summary": untold, "exchanges": exchanges_left})
+        assert f"\n[This is a summary of 1 of {of}, which you wrote in model call 5.]" in heading(RUN_ID, marker)
     assert jsontext.sha256(instruction(500)) == "9021055432c97e6eec214348a1e1dc17a0e1b62620f4a6c402e811e2a7d8546b"
 
 
