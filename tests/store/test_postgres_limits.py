@@ -73,7 +73,6 @@ async def test_a_start_waits_longer_for_another_s_migration_than_a_step_for_a_lo
 async def test_a_worker_that_stands_still_in_its_transaction_lets_others_pass_and_does_its_own_again(
     migrated: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres, "IDLE_SECONDS", 0.2)
     journal = await Journal.open(migrated)
     shift = await Shift(journal, "stalled").open()
     holding, passed = threading.Event(), threading.Event()
@@ -94,8 +93,10 @@ async def test_a_worker_that_stands_still_in_its_transaction_lets_others_pass_an
         finally:
             await database.close()
 
-    other = asyncio.create_task(asyncio.to_thread(asyncio.run, sleeper()))
-    assert await asyncio.to_thread(holding.wait, 30)
+    with monkeypatch.context() as only:  # its session, since the other one is there already
+        only.setattr(postgres, "IDLE_SECONDS", 1.0)
+        other = asyncio.create_task(asyncio.to_thread(asyncio.run, sleeper()))
+        assert await asyncio.to_thread(holding.wait, 30)
     assert isinstance(await shift.begin(shift.request()), Fresh)
     passed.set()
     assert await other == 1
@@ -107,15 +108,16 @@ async def test_a_server_that_stands_still_is_told_and_its_connection_is_given_up
     migrated: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres, "CONNECTIONS", 1)
-    monkeypatch.setattr(postgres, "ANSWER_SECONDS", 0.2)
     journal = await Journal.open(migrated)
     stopped = await journal._database.read(
         lambda connection: int(connection.execute(text("SELECT pg_backend_pid()")).scalar_one())
     )
     os.kill(stopped, signal.SIGSTOP)
     try:
-        with pytest.raises(JournalUnavailable, match="no answer in time; check that PostgreSQL runs"):
-            await journal.run("nobody")
+        with monkeypatch.context() as only:
+            only.setattr(postgres, "ANSWER_SECONDS", 0.2)
+            with pytest.raises(JournalUnavailable, match="no answer in time; check that PostgreSQL runs"):
+                await journal.run("nobody")
         assert await journal.run("nobody") is None
     finally:
         os.kill(stopped, signal.SIGCONT)
