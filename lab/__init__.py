@@ -17,6 +17,7 @@ pictures.py     the same as pictures
 receipt.py      the same as a document, with every run
 page.py         the same as a page
 reliability.py  longshift lab reliability
+needs.py        what a run needed of each thing that a limit bounds
 budgets.py      limits from what runs took, those that were cut off among them
 measuring.py    longshift lab budgets
 command.py      longshift lab

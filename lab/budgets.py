@@ -6,7 +6,8 @@ cut off there (right-censored), neither left out nor taken for a finished one. T
 nothing to do with how long it would have taken.
 
 Two ways, and the data decide. Kaplan-Meier supposes nothing of the shape, and needs many runs to see a rare tail. The
-geometric fit (the same chance of the end at every step) needs few, and is used only where a test does not refute it.
+geometric fit (the same chance of the end at every step) needs fewer, and is used only where a test does not refute it
+and some runs lie as far out as the share: a test sees nothing of a tail that no run is in.
 
 Sources. Kaplan-Meier: E. L. Kaplan and P. Meier, Nonparametric Estimation from Incomplete Observations, Journal of the
 American Statistical Association 53 (1958), 457 to 481. The size of the sample that a censored one is worth: R. Peto et
@@ -16,11 +17,13 @@ Biometrics 38 (1982), 29 to 41.
 """
 
 import math
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from lab.formulas import budget_for, of_scipy, wilson_interval
+from lab.formulas import ROUNDING, budget_for, of_scipy, wilson_interval
 from lab.needs import QUANTITIES, Measured
 from longshift.limits import Limits, cents
 from longshift.status import Status
@@ -28,6 +31,10 @@ from store.runs import RunFigures
 
 FEWEST = 30
 """Finished runs below which no shape can be told from another."""
+FURTHER = 2
+"""Finished runs that must be expected past a budget for the geometric fit to be asked for it. With one, four in ten
+simulated measurements of runs that have a rare long kind among them passed for geometric at 0.99; with two, one in
+fifty."""
 EXPECTED = 5
 """Fewest runs expected in a cell of the test's table, as is usual for chi-squared."""
 REFUTED = 0.05
@@ -37,7 +44,7 @@ SLICES = 100
 Z = 1.959963984540054
 """Of a 95 % interval."""
 
-Way = Literal["Kaplan-Meier", "geometric fit"]
+Way = Literal["Kaplan-Meier", "geometric fit", "geometric fit, if the shape holds beyond what was seen"]
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,16 @@ class TooFew:
 
     why: str
     needs: int
-    """Finished runs that it takes, about."""
+    """Finished runs that it takes, about, whatever their shape."""
+    at_best: int | None = None
+    """Those that it takes where every step has the same chance to be the last, if that are fewer."""
+
+    @property
+    def takes(self) -> str:
+        """How many runs it takes, in words."""
+        if self.at_best is None:
+            return f"it needs about {self.needs} finished runs"
+        return f"it needs about {self.at_best} finished runs if every step has the same chance, else {self.needs}"
 
 
 def budget_within(measured: Sequence[Measured], within: float, *, step: float = 1) -> Budget | TooFew:
@@ -77,17 +93,24 @@ def budget_within(measured: Sequence[Measured], within: float, *, step: float = 
     """
     if not 0 < within < 1:
         raise ValueError(f"within must be above 0 and below 1, not {within!r}")
-    found = _kaplan_meier(measured, 1 - within)
-    if found is not None:
-        return found
+    eps = 1 - within
+    seen = _seen(measured, eps)
+    if seen.value is not None and seen.low is not None and seen.high is not None:
+        return Budget(seen.value, seen.low, seen.high, "Kaplan-Meier")
     finished = sum(one.finished for one in measured)
-    needs = math.ceil(Z**2 * within / (1 - within))  # of which none is past it, by Wilson's interval
-    if finished < FEWEST:
-        return TooFew(f"{_runs(finished)} finished; no shape shows in fewer than {FEWEST}", max(FEWEST, finished + 1))
+    needs = math.ceil(Z**2 * within / eps)  # of which none is past it, by Wilson's interval
+    at_best = max(FEWEST, math.ceil(FURTHER / eps - ROUNDING))
+    if finished < at_best:
+        least = f"no shape shows in fewer than {FEWEST}"
+        if finished >= FEWEST:
+            least = f"{within:.6g} is further out than they show"
+        if needs <= at_best:
+            return TooFew(f"{_runs(finished)} finished; {least}", at_best)
+        return TooFew(f"{_runs(finished)} finished; {least}", needs, at_best)
     steps = [(math.ceil(one.used / step), one.finished) for one in measured if one.used > 0]
     refutation = _refutation(steps)
     if refutation is None:
-        return _geometric(steps, 1 - within, step)
+        return _geometric(steps, eps, step, seen.value)
     if finished < needs:
         return TooFew(f"{refutation}, and without a shape {_runs(finished)} that finished are too few", needs)
     cut = len(measured) - finished
@@ -95,39 +118,68 @@ def budget_within(measured: Sequence[Measured], within: float, *, step: float = 
     return TooFew(f"{text}; raise the limits that cut them off, and measure again", finished + needs)
 
 
-def _kaplan_meier(measured: Sequence[Measured], eps: float) -> Budget | None:
-    """The quantile and its interval off the curve; None where the curve's interval does not come down to it."""
-    finished = [one.used for one in measured if one.finished]
-    if not finished:
-        return None
-    cut = [one.used for one in measured if not one.finished]
-    curve = of_scipy("ecdf")(of_scipy("CensoredData")(uncensored=finished, right=cut)).sf
-    events = set(finished)
+@dataclass(frozen=True)
+class _Seen:
+    """Where the curve comes down to a share of runs that goes on, and the ends of its interval; None where it does
+    not."""
+
     value: float | None = None
     low: float | None = None
-    before = 1.0
+    high: float | None = None
+
+
+def _seen(measured: Sequence[Measured], eps: float) -> _Seen:
+    """The quantile and its interval off Kaplan-Meier's curve.
+
+    The value is that for a further run: past an amount that k of n outlast, a further one goes with (k + 1) / (n + 1),
+    so that in the mean no less than the share finishes. Wilson's interval is that of the score test: whether it holds
+    the share takes no more than the test's deviation.
+    """
+    finished = [one.used for one in measured if one.finished]
+    if not finished:
+        return _Seen()
+    cut = [one.used for one in measured if not one.finished]
+    curve = of_scipy("ecdf")(of_scipy("CensoredData")(uncensored=finished, right=cut)).sf
+    events, ordered = set(finished), sorted(one.used for one in measured)
+    seen, before = _Seen(), 1.0
     for at, left in zip(map(float, curve.quantiles), map(float, curve.probabilities), strict=True):
         if at not in events:
             continue
-        at_risk = sum(one.used >= at for one in measured)
-        worth = math.floor(at_risk / before + 1e-9)  # runs without a cut-off one that the sample is worth, by Peto
-        interval = wilson_interval(min(worth, round(left * worth)), worth)
-        if low is None and interval.low <= eps:
-            low = at
-        if value is None and left <= eps + 1e-12:
-            value = at
-        if value is not None and low is not None and interval.high <= eps + 1e-12:
-            return Budget(value, low, at, "Kaplan-Meier")
+        at_risk = len(ordered) - bisect_left(ordered, at)
+        worth = math.floor(at_risk / before + ROUNDING)  # runs without a cut-off one that it is worth, by Peto
+        deviation = Z * math.sqrt(eps * (1 - eps) / worth)
+        if seen.low is None and left - eps <= deviation:
+            seen = replace(seen, low=at)
+        if seen.value is None and (left * worth + 1) / (worth + 1) <= eps + ROUNDING:
+            seen = replace(seen, value=at)
+        if eps - left >= deviation:
+            return replace(seen, high=at)
         before = left
-    return None
+    return seen
 
 
-def _geometric(steps: Sequence[tuple[int, bool]], eps: float, step: float) -> Budget:
-    """The budget where each step ends a run with the same probability: as many ends as there are, of all steps made."""
+def _geometric(steps: Sequence[tuple[int, bool]], eps: float, step: float, seen: float | None) -> Budget:
+    """The budget where each step ends a run with the same probability: as many ends as there are, of all steps made.
+
+    The value is that for a further run too, over all that the probability may be (Beta, a half added to each count),
+    and not less than the curve's, where it has one.
+    """
     ends, trials = sum(ended for _, ended in steps), sum(count for count, _ in steps)
     interval = wilson_interval(ends, trials)
-    value, low, high = (budget_for(f, eps) * step for f in (ends / trials, interval.high, interval.low))
-    return Budget(value, low, high, "geometric fit")
+    ended, went_on = ends + 0.5, trials - ends + 0.5
+
+    def outlasts(count: int) -> float:
+        """The probability that a further run goes on past so many steps."""
+        goes_on = math.lgamma(went_on + count) - math.lgamma(went_on)
+        return math.exp(goes_on + math.lgamma(ended + went_on) - math.lgamma(ended + went_on + count))
+
+    count = budget_for(ends / trials, eps)
+    while outlasts(count) > eps:
+        count += 1
+    low, high = (budget_for(f, eps) * step for f in (interval.high, interval.low))
+    value = max(count * step, seen or 0)
+    way: Way = "geometric fit" if seen is not None else "geometric fit, if the shape holds beyond what was seen"
+    return Budget(value, min(low, value), max(high, value), way)
 
 
 def _refutation(steps: Sequence[tuple[int, bool]]) -> str | None:
@@ -136,21 +188,24 @@ def _refutation(steps: Sequence[tuple[int, bool]]) -> str | None:
     A table of the steps, those next to each other taken together until enough is expected of each: how many runs ended
     in them, and how many went on. With one chance for all, no row differs from another but by accident (chi-squared).
     """
-    ends, trials = sum(ended for _, ended in steps), sum(count for count, _ in steps)
-    chance = ends / trials
+    untested = "whether each step has the same chance to be the last cannot be tested"
+    if not steps:
+        return untested
+    ends, trials = Counter(count for count, ended in steps if ended), sum(count for count, _ in steps)
+    lengths = Counter(count for count, _ in steps)
+    chance = ends.total() / trials
     table: list[tuple[int, int]] = []
-    ended = went_on = 0
-    for number in range(1, max(count for count, _ in steps) + 1):
-        at_risk = sum(count >= number for count, _ in steps)
-        here = sum(count == number and finished for count, finished in steps)
-        ended, went_on = ended + here, went_on + at_risk - here
+    at_risk, ended, went_on = len(steps), 0, 0
+    for number in range(1, max(lengths) + 1):
+        ended, went_on = ended + ends[number], went_on + at_risk - ends[number]
+        at_risk -= lengths[number]
         if min(chance, 1 - chance) * (ended + went_on) >= EXPECTED:
             table.append((ended, went_on))
             ended = went_on = 0
     if (ended or went_on) and table:
         table[-1] = (table[-1][0] + ended, table[-1][1] + went_on)
     if len(table) < 2:
-        return "whether each step has the same chance to be the last cannot be tested"
+        return untested
     probability = float(of_scipy("chi2_contingency")(table, correction=False).pvalue)
     if probability < REFUTED:
         return f"not every step has the same chance to be the last (p = {probability:.2g})"
@@ -184,8 +239,8 @@ class Proposal:
             return f"{_runs(self.runs)} of {self.agent} used nothing that a limit bounds"
         name, first = next(iter(reasons.items()))
         return (
-            f"{name}: {first.why}; it needs about {first.needs} finished runs, there are {self.finished} of "
-            f"{self.runs}: measure more of them, or give a longer --since or a lower --within"
+            f"{name}: {first.why}; {first.takes}, there are {self.finished} of {self.runs}: measure more of them, or "
+            "give a longer --since or a lower --within"
         )
 
     @property
@@ -205,7 +260,7 @@ class Proposal:
                     low, high = _whole(name, one.low), _whole(name, one.high)
                     lines.append(f"{name} = {_whole(name, one.value)}  # 95 % interval {low} to {high}, {one.way}")
                 case TooFew():
-                    lines.append(f"# {name}: {one.why}; it needs about {one.needs} finished runs")
+                    lines.append(f"# {name}: {one.why}; {one.takes}")
                 case _:
                     lines.append(f"# {name}: {one}")
         return "\n".join(lines)
@@ -219,7 +274,7 @@ class Proposal:
                     interval = [_whole(name, one.low), _whole(name, one.high)]
                     found[name] = {"value": _whole(name, one.value), "interval": interval, "way": one.way}
                 case TooFew():
-                    found[name] = {"value": None, "why": one.why, "needs": one.needs}
+                    found[name] = {"value": None, "why": one.why, "needs": one.needs, "at_best": one.at_best}
                 case _:
                     found[name] = {"value": None, "why": one}
         return {

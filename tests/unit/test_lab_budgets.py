@@ -7,9 +7,11 @@ import random
 import sys
 import time
 import tomllib
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import pytest
@@ -30,6 +32,7 @@ from store.tables import MODEL_CALLS, RUNS
 from tests.store.shift import made
 from tests.unit.authored import agent, call, turn
 from tests.unit.loop_driver import Driver
+from worker.settings import load_settings
 
 Draw = Callable[[random.Random], float]
 
@@ -74,7 +77,7 @@ def run(number: int, agent: str = "shop", status: str | None = Status.COMPLETED,
     )
 
 
-@pytest.mark.parametrize(("f", "count", "cap"), [(0.3, 60, math.inf), (0.5, 200, 4), (0.2, 150, 8)])
+@pytest.mark.parametrize(("f", "count", "cap"), [(0.3, 250, math.inf), (0.5, 300, 4), (0.2, 300, 8)])
 def test_the_geometric_fit_finds_the_true_budget_within_its_interval(f: float, count: int, cap: float) -> None:
     true, chance = budget_for(f, 0.01), random.Random(f"{f} {count}")
     covered = fitted = 0
@@ -82,10 +85,52 @@ def test_the_geometric_fit_finds_the_true_budget_within_its_interval(f: float, c
         found = budget_within(measured(geometric(f), count, chance, lambda _: cap), 0.99)
         if isinstance(found, Budget):
             fitted += 1
-            assert found.way == "geometric fit"
+            beyond = ", if the shape holds beyond what was seen"
+            assert found.way == f"geometric fit{beyond if cap < true else ''}"
             covered += found.low <= true <= found.high
     assert fitted >= 85  # the test refutes the truth in about 5 of 100
     assert covered / fitted >= 0.9
+
+
+SHAPES: dict[str, Draw] = {
+    "geometric": geometric(0.3),
+    "long and geometric": geometric(0.05),
+    "one more than geometric": lambda chance: 1 + geometric(0.3)(chance),
+    "humped": humped,
+    "exponential": lambda chance: chance.expovariate(1 / 40),
+    "uniform": lambda chance: 60 * chance.random(),
+}
+
+
+@pytest.mark.parametrize(("within", "count"), [(0.9, 40), (0.95, 60), (0.99, 250), (0.99, 400)])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_in_the_mean_no_less_than_the_share_of_further_runs_finishes(shape: str, within: float, count: int) -> None:
+    draw, chance = SHAPES[shape], random.Random(f"{shape} {within} {count}")
+    further = sorted(draw(chance) for _ in range(20_000))
+    finishing = []
+    for _ in range(60):
+        runs = measured(draw, count, chance)
+        step = 1 if float(runs[0].used).is_integer() else max(one.used for one in runs) / 100
+        found = budget_within(runs, within, step=step)
+        if isinstance(found, Budget):
+            finishing.append(bisect_right(further, found.value) / len(further))
+    if finishing:
+        error = stdev(finishing) / math.sqrt(len(finishing)) if len(finishing) > 1 else 0
+        assert fmean(finishing) >= within - 2 * error
+    else:  # without a shape they are too few
+        assert count < 4 * within / (1 - within)
+
+
+@pytest.mark.parametrize(("most", "usual", "rare"), [(0.95, 0.5, 0.05), (0.9, 0.4, 0.08)])
+def test_runs_with_a_rare_long_kind_among_them_seldom_pass_for_geometric(
+    most: float, usual: float, rare: float
+) -> None:
+    def mixed(chance: random.Random) -> float:
+        return geometric(usual if chance.random() < most else rare)(chance)
+
+    chance = random.Random(f"{most} {usual} {rare}")
+    found = [budget_within(measured(mixed, count, chance), 0.99) for count in (40, 100, 199, 200, 300) * 20]
+    assert sum(isinstance(one, Budget) for one in found) <= 4
 
 
 def test_the_curve_finds_the_true_budget_of_any_shape_within_its_interval() -> None:
@@ -107,6 +152,7 @@ def test_leaving_out_the_runs_that_were_cut_off_would_tell_too_low_a_budget() ->
     found, blind = budget_within(runs, 0.99), sorted(one.used for one in runs if one.finished)[-1]
 
     assert isinstance(found, Budget)
+    assert found.way.endswith("if the shape holds beyond what was seen")
     assert blind == 6
     assert found.low <= budget_for(0.2, 0.01) == 21 <= found.high
 
@@ -129,9 +175,9 @@ def test_without_a_shape_it_takes_as_many_runs_as_it_says() -> None:
     def alike(count: int) -> list[Measured]:
         return [Measured(3, True)] * count
 
-    few = budget_within(alike(100), 0.99)
+    few = budget_within(alike(200), 0.99)
     assert isinstance(few, TooFew)
-    assert few.needs == 381
+    assert (few.needs, few.takes) == (381, "it needs about 381 finished runs")
     assert few.why.startswith("not every step has the same chance to be the last")
     assert budget_within(alike(few.needs), 0.99) == Budget(3, 3, 3, "Kaplan-Meier")
     assert isinstance(budget_within(alike(few.needs - 1), 0.99), TooFew)
@@ -144,7 +190,10 @@ def test_a_tail_that_limits_hide_is_told_apart_from_too_few_runs() -> None:
     assert "hide where the last ones finish; raise the limits" in hidden.why
 
 
-def test_limits_are_proposed_as_a_section_that_the_configuration_takes() -> None:
+def test_limits_are_proposed_as_a_section_that_the_configuration_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     chance = random.Random(11)
     runs = [run(number, calls=int(geometric(0.3)(chance))) for number in range(900)]
     runs += [run(900, status=Status.MODEL_CALL_LIMIT, calls=8), run(901, status=None, calls=2), run(902, agent="buyer")]
@@ -153,6 +202,7 @@ def test_limits_are_proposed_as_a_section_that_the_configuration_takes() -> None
     section = tomllib.loads(proposal.toml)["agents"]["shop"]["limits"]
     assert section == proposal.limits
     assert set(section) == {"model_calls", "tool_calls", "total_output_tokens", "seconds"}
+    assert load_settings(written(proposal.toml), {}).agents["shop"].limits == section
     assert abs(section["model_calls"] - budget_for(0.3, 0.01)) <= 3
     assert section["total_output_tokens"] == 10 * section["model_calls"]
     assert section["seconds"] == 2.5 * section["model_calls"]
@@ -245,11 +295,17 @@ def test_runs_that_a_limit_cut_off_tell_of_it_so_that_the_share_of_further_runs_
     assert finishing / 250 >= 0.75 - 0.05
 
 
-def test_nothing_is_proposed_of_too_few_runs() -> None:
-    refusal = propose("shop", [run(number) for number in range(12)], 0.99).refusal
+@pytest.mark.parametrize(("count", "why"), [(12, "no shape shows in fewer than 30"), (40, "0.99 is further out")])
+def test_nothing_is_proposed_of_too_few_runs(count: int, why: str) -> None:
+    proposal = propose("shop", [run(number) for number in range(count)], 0.99)
 
-    assert refusal is not None
-    assert refusal.startswith("model_calls: 12 runs finished; no shape shows in fewer than 30; it needs about 30 ")
+    takes = "it needs about 200 finished runs if every step has the same chance, else 381"
+    assert proposal.refusal is not None
+    assert proposal.refusal.startswith(f"model_calls: {count} runs finished; {why}")
+    assert f"; {takes}, there are {count} of {count}: measure more" in proposal.refusal
+    assert f"; {takes}\n" in proposal.toml
+    found = proposal.document()["limits"]["model_calls"]  # type: ignore[index]
+    assert (found["needs"], found["at_best"]) == (381, 200)
 
 
 def test_the_command_refuses_in_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,13 +330,13 @@ def test_the_command_reads_the_journal_and_says_where_scipy_is_missing(
     monkeypatch.setenv("LONGSHIFT_JOURNAL__URL", url)
     monkeypatch.chdir(tmp_path)
     asyncio.run(made(url))
-    fill(url, [int(geometric(0.4)(random.Random(number))) for number in range(80)], opened_at=time.time() - 3600)
+    fill(url, [int(geometric(0.4)(random.Random(number))) for number in range(250)], opened_at=time.time() - 3600)
 
     ended = CliRunner().invoke(command_line, ["lab", "budgets", "--agent", "shop"])
     assert ended.exit_code == 0
     assert tomllib.loads(ended.output)["agents"]["shop"]["limits"]["model_calls"] >= 5
     document = json.loads(CliRunner().invoke(command_line, ["lab", "budgets", "--agent", "shop", "--json"]).output)
-    assert (document["runs"], document["finished"]) == (80, 80)
+    assert (document["runs"], document["finished"]) == (250, 250)
     assert document["limits"]["model_calls"]["way"] == "geometric fit"
 
     ended = CliRunner().invoke(command_line, ["lab", "budgets", "--agent", "nobody"])
@@ -291,6 +347,13 @@ def test_the_command_reads_the_journal_and_says_where_scipy_is_missing(
     ended = CliRunner().invoke(command_line, ["lab", "budgets", "--agent", "shop"])
     assert ended.exit_code == 2
     assert ended.output == "Error: scipy is not installed; install it with: pip install 'longshift[lab]'\n"
+
+
+def written(text: str) -> Path:
+    """The text in a file of a configuration."""
+    file = Path("proposed.toml")
+    file.write_text(text, encoding="utf-8")
+    return file
 
 
 def fill(url: str, calls: Sequence[int], opened_at: float) -> None:
