@@ -46,7 +46,7 @@ _CHARGED = case(
 )
 """Tokens that a model call is charged with, as longshift.turns and longshift.state do."""
 _AS_JSON = {"sqlite": type_coerce, "postgresql": cast}
-"""How a text is read as JSON; SQLite's cast would make a number of it."""
+"""How a text is taken for JSON; SQLite's cast would make a number of it."""
 
 
 @dataclass(frozen=True)
@@ -200,10 +200,13 @@ def read_figures(connection: Connection, since: float) -> list[RunFigures]:
     for run_id, detail in connection.execute(waits.order_by(DECISIONS.c.run_id, DECISIONS.c.number)):
         held[run_id].append(detail)
     columns = ("run_id", "agent", "endpoint", "model", "opened_at", "closed_at", "status", "detail")
-    as_json = _AS_JSON[connection.dialect.name]
-    result = as_json(RUNS.c.result, JSON)
+    result, spec = (
+        # An answer may hold the escape of NUL, at which PostgreSQL would refuse the whole document.
+        _AS_JSON[connection.dialect.name](func.replace(text, r"\u0000", r"\ufffd"), JSON)
+        for text in (RUNS.c.result, RUNS.c.spec)
+    )
     told = [result[name].label(name) for name in ("model_calls", "tool_calls", "output_tokens", "exposure")]
-    limits = as_json(RUNS.c.spec, JSON)["agent", "limits"].label("limits")
+    limits = spec["agent", "limits"].label("limits")
     runs = select(*(RUNS.c[name] for name in columns), limits, *told).where(wanted)
     found = []
     for row in connection.execute(runs.order_by(RUNS.c.opened_at, RUNS.c.run_id)):

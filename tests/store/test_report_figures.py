@@ -49,7 +49,7 @@ async def test_a_run_that_has_ended_is_counted_as_its_limits_count(journal: Jour
     await shift.step("Looking.", call("c1"), '{"ok":true,"value":1}')
     closing = shift.closing()
     # Two calls of tools were refused, and a model call was lost before a worker entered it: none of them has a row.
-    told = {"model_calls": 2, "tool_calls": 3, "output_tokens": 9, "exposure": 3 * 10**9}
+    told = {"model_calls": 2, "tool_calls": 3, "output_tokens": 9, "exposure": 3 * 10**9, "answer": "NUL: \0 \\u0000"}
     closing = closing.model_copy(update={"result": closing.result.model_copy(update=told)})
     await journal.close_run(closing, 1030.0)
 
