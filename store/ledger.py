@@ -19,7 +19,9 @@ from sqlalchemy import Connection, Row, bindparam, select, update
 
 from longshift.contracts import RunTool
 from longshift.messages import arguments_digest
-from store.tables import TOOL_CALLS
+from store.confirming import not_its_journal
+from store.prepared import Prepared
+from store.tables import RUNS, TOOL_CALLS
 from store.tool_calls import (
     AT_PLACE,
     OUTCOME,
@@ -74,8 +76,7 @@ _LEAVE = update(TOOL_CALLS).where(
     TOOL_CALLS.c.state == "started",
     TOOL_CALLS.c.dispatch == bindparam("under"),
 )
-
-
+_RUN = Prepared(select(RUNS.c.run_id).where(RUNS.c.run_id == bindparam("run")))
 _OWN = select(TOOL_CALLS.c.state).where(
     *AT_PLACE,
     TOOL_CALLS.c.state == "started",
@@ -85,7 +86,11 @@ _OWN = select(TOOL_CALLS.c.state).where(
 
 
 def begin_effect(connection: Connection, request: RunTool, attempt: str, now: float, *, again: bool) -> bool:
-    """Enter a dispatch as started. Returns False, and changes nothing, where it must not run."""
+    """Enter a dispatch as started. Returns False, and changes nothing, where it must not run.
+
+    Raises JournalUnavailable where this is not the journal that the run was opened in.
+    """
+    _prove_its_journal(connection, request)
     row = tool_row(request, "effect", attempt, now) | {"state": "started"}
     statement = (_BEGIN_AGAIN if again else _BEGIN)[connection.dialect.name]
     if statement.row(connection, row) is not None:
@@ -109,13 +114,18 @@ def leave_unknown(connection: Connection, request: RunTool, now: float, why: str
 def settle_effect(connection: Connection, request: RunTool, now: float) -> Standing:
     """Fence a dispatch that was given up, unless the effect was begun. Returns what stands then.
 
-    Raises JournalMismatch where the key belongs to another call.
+    Raises JournalMismatch where the key belongs to another call, JournalUnavailable as `begin_effect` does.
     """
+    _prove_its_journal(connection, request)
     return _standing(written(connection, _FENCE, request, tool_row(request, "effect", "", now) | {"state": "fenced"}))
 
 
 def read_effect(connection: Connection, request: RunTool) -> Standing | None:
-    """What stands of this very effect; None where it has no row."""
+    """What stands of this very effect; None where it has no row.
+
+    Raises JournalUnavailable as `begin_effect` does.
+    """
+    _prove_its_journal(connection, request)
     row = standing_row(connection, request)
     return None if row is None else _standing(row)
 
@@ -129,6 +139,12 @@ def resolve_effect(connection: Connection, request: RunTool, observed: Observed,
     Raises JournalMismatch where the key belongs to another call, or to an effect that was given up before it began.
     """
     return settle(connection, _RESOLVE, request, tool_row(request, "effect", A_PERSON, now), observed, now)
+
+
+def _prove_its_journal(connection: Connection, request: RunTool) -> None:
+    """A database that was made anew, or another one, has no row of an effect that may have been made all the same."""
+    if _RUN.row(connection, {"run": request.run_id}) is None:
+        raise not_its_journal(connection, request.run_id)
 
 
 def _standing(row: Row[Any]) -> Standing:

@@ -5,12 +5,13 @@ from itertools import count
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from longshift.contracts import Entry, RunTool
 from longshift.messages import ToolCall
-from store.errors import JournalMismatch
+from store.errors import JournalMismatch, JournalUnavailable
 from store.journal import Begun, Fenced, Fresh, Journal, Observed
 from tests.store.shift import Shift, call, tool_message
 
@@ -23,6 +24,11 @@ FIRST, OTHER = (Observed(tool_message(ORDER, text), 5, False) for text in ("firs
 def effect(dispatch: int, position: int = 0, run_id: str = "shift-1") -> RunTool:
     """A dispatch of the order at a place of its own."""
     return RunTool(run_id=run_id, model_call=1, position=position, call=ORDER, dispatch=dispatch)
+
+
+@pytest_asyncio.fixture(autouse=True)
+async def opened(shift: Shift) -> None:
+    """The run of these effects stands in the journal."""
 
 
 async def settle(journal: Journal, request: RunTool, observed: Observed) -> Observed:
@@ -48,6 +54,7 @@ OPERATIONS: dict[str, Callable[[Journal, RunTool], Awaitable[Any]]] = {
     "leave": lambda journal, request: journal.leave_unknown(request, 2000.0, "it took too long"),
     "ask": lambda journal, request: journal.settle_effect(request, 2000.0),
     "resolve": lambda journal, request: journal.resolve_effect(request, OTHER, 2000.0),
+    "look": lambda journal, request: journal.effect(request),
 }
 # What each operation, of dispatch 1, 2 and 3, returns and leaves, by the state that it finds under dispatch 2.
 TABLE = {
@@ -91,6 +98,13 @@ TABLE = {
         "fenced": ("mismatch, fenced 2", "mismatch, fenced 2", "mismatch, fenced 2"),
         "started": ("other, settled 2", "other, settled 2", "other, settled 2"),
         "unknown": ("other, settled 2", "other, settled 2", "other, settled 2"),
+        "settled": ("first, settled 2", "first, settled 2", "first, settled 2"),
+    },
+    "look": {
+        "none": ("-, none", "-, none", "-, none"),
+        "fenced": ("below 2, fenced 2", "below 2, fenced 2", "below 2, fenced 2"),
+        "started": ("running 2, started 2", "running 2, started 2", "running 2, started 2"),
+        "unknown": ("over 2, unknown 2", "over 2, unknown 2", "over 2, unknown 2"),
         "settled": ("first, settled 2", "first, settled 2", "first, settled 2"),
     },
 }
@@ -157,9 +171,20 @@ async def test_no_operation_touches_the_row_of_another_call(
         "leave": "-",
         "ask": "mismatch",
         "resolve": "mismatch",
+        "look": "-",
     }
     assert await journal.stored_observation(request) is None
     assert await journal.tool_calls("shift-1") == [before]
+
+
+@pytest.mark.parametrize("operation", ["begin", "begin again", "ask", "look"])
+async def test_a_journal_that_a_run_was_not_opened_in_says_nothing_of_its_effects(
+    journal: Journal, operation: str
+) -> None:
+    """It may have been made anew since, and the effect made before."""
+    with pytest.raises(JournalUnavailable, match="is empty or another one, and holds nothing of run 'elsewhere'"):
+        await OPERATIONS[operation](journal, effect(1, run_id="elsewhere"))
+    assert await journal.tool_calls("elsewhere") == []
 
 
 async def test_an_outcome_of_a_fenced_effect_is_refused_with_its_reason(journal: Journal) -> None:
@@ -278,6 +303,7 @@ async def test_no_order_of_events_runs_an_effect_twice_or_changes_what_was_told(
     journal: Journal, events: list[tuple[str, int]], again: bool
 ) -> None:
     run_id = f"run-{next(RUNS)}"
+    await Shift(journal, run_id).open()
     began: list[int] = []
     given_up, over = -1, False
     told: Observed | None = None

@@ -4,10 +4,11 @@ import asyncio
 import sys
 
 import pytest
+import pytest_asyncio
 
 from longshift.contracts import RunTool
 from store.journal import Begun, Fenced, Journal, Observed
-from tests.store.shift import call, tool_message
+from tests.store.shift import Shift, call, tool_message
 
 pytestmark = pytest.mark.asyncio
 
@@ -18,6 +19,11 @@ ROUNDS = 60
 def effect(position: int, dispatch: int = 0) -> RunTool:
     """A dispatch of an order at a place of its own."""
     return RunTool(run_id="shift-1", model_call=1, position=position, call=ORDER, dispatch=dispatch)
+
+
+@pytest_asyncio.fixture(autouse=True)
+async def opened(shift: Shift) -> None:
+    """The run of these effects stands in the journal."""
 
 
 async def test_a_dispatch_that_begins_as_it_is_given_up_is_either_begun_or_fenced(journal: Journal, url: str) -> None:

@@ -20,7 +20,7 @@ from store.engine import open_database
 from store.errors import JournalUnavailable
 from store.journal import Begun, Journal, Observed
 from store.migrations import HEAD
-from tests.store.shift import call, made, tool_message
+from tests.store.shift import Shift, call, made, tool_message
 
 pytestmark = pytest.mark.asyncio
 
@@ -65,6 +65,7 @@ async def test_effects_of_the_first_version_are_held_by_the_fence_of_this_one(em
     database = open_database(empty_url)
     await database.write(first_version)
     journal = await Journal.open(empty_url)
+    await Shift(journal, "old").open()
     await database.write(lambda connection: enter(connection, 2))  # by a worker of before, still at work
     await database.close()
     rows = await journal.tool_calls("old")
