@@ -109,14 +109,18 @@ def begin_model_call(
         # The workflow went on to a later call, or to its end, without this one: a suspended worker that wakes up
         # late starts nothing that was given up. (A reset run is told the same, and goes the way it went.)
         failure = _lost(request, "was given up before a worker entered it")
+        if request.head.length > run.head.length:  # a reset run has heard more since, and hands it over once
+            append(connection, run, confirmed.rows)
+            _move(connection, request)
         decide(connection, run.run_id, request.decisions)
+        remember(connection, request)
         _SEND.rows(connection, _row(request, sender, now) | _failed(failure, now))
         return Lost(failure), None
     keep = confirmed.parting or request.head
     if own is not None or run.head.length > keep.length:
         run = rewrite(connection, run, keep, request.number, now)
     append(connection, run, confirmed.rows)
-    _MOVE.rows(connection, {"run": run.run_id, "length": request.head.length, "digest": request.head.digest} | _OPEN)
+    _move(connection, request)
     decide(connection, run.run_id, request.decisions)
     remember(connection, request)
     paid_by = {"fund": draw.fund, "reserved": draw.amount} if draw else {}
@@ -124,6 +128,12 @@ def begin_model_call(
     if draw:
         funds.reserve(connection, draw)  # at the very end, since other runs wait for the fund's row until the commit
     return Fresh(), confirmed
+
+
+def _move(connection: Connection, request: CallModel) -> None:
+    """Let the run, which is open, stand where the request's chain ends."""
+    head = {"length": request.head.length, "digest": request.head.digest}
+    _MOVE.rows(connection, {"run": request.run_id} | head | _OPEN)
 
 
 def settle_model_call(

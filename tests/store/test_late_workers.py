@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from longshift.contracts import Decision, Entry
+from longshift.memory import Memory
 from longshift.messages import AssistantMessage
 from longshift.status import Status
 from longshift.turns import ModelFailure
@@ -79,6 +80,26 @@ async def test_a_call_of_a_run_that_ended_is_not_started_by_a_worker_that_wakes_
     row = await journal.run("shift-1")
     assert row is not None
     assert row.status == "TIME_LIMIT"
+
+
+async def test_what_a_reset_run_has_heard_since_is_appended_also_where_its_call_was_given_up(
+    shift: Shift, journal: Journal
+) -> None:
+    """The run ended before a worker took its call; a person told it something, and reset it."""
+    reset = shift.fork()
+    ends = shift.closing(Status.TIME_LIMIT)
+    ends = ends.model_copy(update={"result": ends.result.model_copy(update={"model_calls": 1})})
+    await journal.close_run(ends, 1010.0)
+    reset.say("Please go on.")
+    request = reset.request().model_copy(update={"forgotten": Memory(ids=("a",)), "resets": 0})
+    assert isinstance(await reset.begin(request), Lost)
+    reset.number, reset.entries = 1, []  # as the workflow does, which was told that the call failed
+    await reset.turn("I do.", call("a"))
+    assert (await journal.recall(reset.request(), [call("a")])).ids == ("a",)
+    await reset.close()
+    assert await journal.transcript("shift-1", reset.head) == reset.messages
+    assert await journal.verify_chain("shift-1") is None
+    assert await reset.kinds() == []
 
 
 async def test_what_was_appended_before_is_skipped_when_it_is_sent_again(shift: Shift, journal: Journal) -> None:
