@@ -280,7 +280,8 @@ class Journal:
         return await self._database.read(lambda c: rebuilding.read_rows(c, run_id))
 
     async def replace_rows(self, run_id: str, rows: RunRows, expected: RunRows) -> bool:
-        """Let a run have these rows and no others, where it has the `expected` ones now. Returns whether it had."""
+        """Let a run have these rows and no others, where it has the `expected` ones now. Returns whether it had, or has
+        these already."""
         self._transcripts.drop(run_id)
         self._specs.pop(run_id, None)
         return await self._database.write(lambda c: rebuilding.replace_rows(c, run_id, rows, expected))

@@ -29,16 +29,24 @@ def read_rows(connection: Connection, run_id: str) -> dict[str, list[dict[str, A
 
 
 def replace_rows(connection: Connection, run_id: str, rows: RunRows, expected: RunRows) -> bool:
-    """Let a run have these rows and no others. Returns False, and changes nothing, where its rows are not the
-    `expected` ones any more: a worker has written meanwhile."""
+    """Let a run have these rows and no others, or find it so. Returns False, and changes nothing, where its rows are
+    not the `expected` ones any more: a worker has written meanwhile."""
     if connection.dialect.name == "postgresql":
         # A worker enters a tool call without a look at its run's row. Runs first, as every writer of several tables.
         connection.execute(text(f"LOCK TABLE {', '.join(OF_A_RUN)} IN EXCLUSIVE MODE"))
     standing = read_rows(connection, run_id)
     if standing != {name: list(expected.get(name, ())) for name in OF_A_RUN}:
-        return False
+        # They are the new ones where the connection was lost with the commit, and the transaction is repeated.
+        return all(
+            _by_key(table, standing[name]) == _by_key(table, rows.get(name, ())) for name, table in OF_A_RUN.items()
+        )
     for name, table in OF_A_RUN.items():
         connection.execute(delete(table).where(table.c.run_id == run_id))
         if rows.get(name):
             connection.execute(insert(table), [dict(row) for row in rows[name]])
     return True
+
+
+def _by_key(table: Table, rows: Sequence[Mapping[str, Any]]) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """Rows by their keys: each database has an order of texts of its own."""
+    return {tuple(row[column.name] for column in table.primary_key): dict(row) for row in rows}

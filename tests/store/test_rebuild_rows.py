@@ -50,6 +50,22 @@ async def test_nothing_is_written_where_other_rows_stand_than_were_read(journal:
     assert await journal.rows("shift-1") == rows
 
 
+async def test_rows_that_stand_already_are_written_whatever_was_expected_and_in_whatever_order(
+    journal: Journal,
+) -> None:
+    """The connection was lost with the commit, and the transaction is repeated."""
+    await ended(journal)
+    rows = await journal.rows("shift-1")
+    fewer = {**rows, "tool_calls": rows["tool_calls"][:1]}
+    backwards = {table: [*reversed(kept)] for table, kept in fewer.items()}
+    for _ in range(2):
+        assert await journal.replace_rows("shift-1", backwards, rows)
+    assert await journal.rows("shift-1") == fewer
+    for _ in range(2):
+        assert await journal.replace_rows("shift-1", {}, fewer)
+    assert not await journal.replace_rows("shift-1", rows, fewer)
+
+
 async def test_a_rebuilt_run_is_read_anew_and_not_from_memory(journal: Journal) -> None:
     shift = await ended(journal)
     assert len(await journal.transcript("shift-1", shift.head)) == 7
