@@ -62,7 +62,19 @@ Places = Annotated[Whole, Field(gt=0, le=10_000)]
 Words = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"\S")]
 Reference = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")]
 """`module:attribute`."""
-JournalUrl = Annotated[Words, StringConstraints(pattern=r"^(sqlite|postgres(ql)?)(\+\w+)?://")]
+
+
+def _not_in_nobodys_home(url: str) -> str:
+    if url.startswith("sqlite") and ":///~" in url:  # as `_anchored` leaves it: a folder of that name would be made
+        raise ValueError("begins in the home of a user who has none here; write the whole path")
+    return url
+
+
+JournalUrl = Annotated[
+    Words,
+    StringConstraints(pattern=r"^(sqlite|postgres(ql)?)(\+\w+)?://"),
+    AfterValidator(_not_in_nobodys_home),
+]
 """A URL of a database that the journal knows."""
 EndpointName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 
@@ -257,7 +269,7 @@ def load_settings(file: Path | None = None, environ: Mapping[str, str] = os.envi
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_bytes().decode("utf-8"))
+        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except OSError as error:
         reason = error.strerror or type(error).__name__
         problem = f"cannot be read ({reason}); give the path of a TOML file with --config or {FILE_VARIABLE}"
@@ -329,12 +341,21 @@ def _anchored(data: dict[str, Any], folder: Path) -> dict[str, Any]:
         places += [(section, key) for section in sections.values()] if isinstance(sections, dict) else []
     for section, key in places:
         if isinstance(section, dict) and isinstance(section.get(key), str):
-            section[key] = str(folder / Path(section[key]).expanduser())
+            section[key] = str(folder / _at_home(section[key]))
     if isinstance(journal, dict) and isinstance(url := journal.get("url"), str):
         driver, separator, file = url.partition(":///")
         if separator and driver.startswith("sqlite") and file and file != ":memory:":
-            journal["url"] = f"{driver}:///{folder / Path(file).expanduser()}"
+            path = _at_home(file)
+            journal["url"] = f"{driver}:///{path if str(path).startswith('~') else folder / path}"
     return data
+
+
+def _at_home(path: str) -> Path:
+    """A path whose `~` is a home; as it stands where nobody has that one."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
 
 
 def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:

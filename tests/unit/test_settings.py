@@ -104,6 +104,12 @@ def test_relative_paths_in_a_file_start_at_the_file_and_those_in_the_environment
     assert settings.sources.folder == file.parent
 
 
+def test_a_home_that_nobody_has_leads_to_no_file_and_breaks_nothing() -> None:
+    settings = load_settings(environ={"LONGSHIFT_TEMPORAL__CONFIG_FILE": "~nobody-here/temporal.toml"})
+
+    assert settings.temporal.config_file == Path.cwd() / "~nobody-here" / "temporal.toml"
+
+
 def test_a_postgresql_url_is_left_as_it_is() -> None:
     url = "postgresql://me:word@db/longshift"
 
@@ -221,6 +227,11 @@ def test_a_mistake_in_the_file_names_file_key_and_remedy(text: str, told: str) -
             "mysql://h/x",
             "LONGSHIFT_JOURNAL__URL: must begin with sqlite:/// or postgresql://",
         ),
+        (
+            "LONGSHIFT_JOURNAL__URL",
+            "sqlite:///~nobody-here/j.db",
+            "LONGSHIFT_JOURNAL__URL: begins in the home of a user who has none here; write the whole path",
+        ),
         ("LONGSHIFT_TASK_QUEUE", "5", 'LONGSHIFT_TASK_QUEUE: must be text; put it in double quotes: "..."'),
         ("LONGSHIFT_WORKER", '{"grace_seconds": 0}', "LONGSHIFT_WORKER: grace_seconds: must be greater than 0"),
         ("LONGSHIFT_WORKER__GRACE_SECONDS", "0", "LONGSHIFT_WORKER__GRACE_SECONDS: must be greater than 0"),
@@ -252,6 +263,12 @@ def test_all_mistakes_are_told_at_once_a_line_each() -> None:
     told = refused('a = 1\n[worker]\nb = 2\nheartbeat_seconds = -1\n[endpoints.x]\nkind = "openai"\n', LONGSHIFT_C="1")
 
     assert len(told.splitlines()) == 6
+
+
+def test_a_file_may_begin_with_the_mark_that_some_editors_put_there() -> None:
+    Path("longshift.toml").write_text('task_queue = "mine"\n', encoding="utf-8-sig")
+
+    assert load_settings(environ={}).task_queue == "mine"
 
 
 def test_a_file_that_is_not_utf_8_is_named() -> None:
