@@ -15,7 +15,7 @@ from temporalio.runtime import Runtime, TelemetryConfig
 from worker.child import Child
 from worker.dev_server import DevServer
 from worker.plugin import longshift_plugin
-from worker.settings import FILE_VARIABLE, PREFIX
+from worker.settings import FILE_VARIABLE, PREFIX, key_variables
 
 T = TypeVar("T")
 
@@ -56,12 +56,14 @@ def isolated(server: DevServer, folder: Path, given: Mapping[str, str]) -> dict[
     Args:
         server: a running one.
         folder: gets an empty configuration file, the profile, and the journal.
-        given: the variables that count, such as LONGSHIFT_ENDPOINTS__LIVE__URL.
+        given: the variables that count, such as LONGSHIFT_ENDPOINTS__LIVE__URL; the keys that they name come along.
     """
     nothing = folder / "longshift.toml"
     nothing.touch()
     ours = {FILE_VARIABLE: str(nothing), f"{PREFIX}JOURNAL__URL": journal_in(folder)}
-    return _others("TEMPORAL_", PREFIX) | _connection(server, folder) | ours | dict(given)
+    keys = key_variables({}, given)
+    keys_like_ours = {name: key for name, key in os.environ.items() if name in keys and name.startswith(PREFIX)}
+    return keys_like_ours | _others("TEMPORAL_", PREFIX) | _connection(server, folder) | ours | dict(given)
 
 
 def _others(*prefixes: str) -> dict[str, str]:

@@ -244,7 +244,7 @@ def load_settings(file: Path | None = None, environ: Mapping[str, str] = os.envi
     path = (named or Path(FILE)).absolute()
     found = _read_file(path) if named or path.exists() else None
     folder = path.parent if found is not None else Path.cwd()
-    given, problems, variables = _read_environment(environ, _key_variables(found or {}, environ))
+    given, problems, variables = _read_environment(environ, key_variables(found or {}, environ))
     sources = Sources(file=path if found is not None else None, folder=folder, variables=variables)
     merged = _merge(_anchored(found or {}, folder), _anchored(given, Path.cwd()))
     for name, built_in in BUILT_IN.items():
@@ -280,9 +280,14 @@ def _read_file(path: Path) -> dict[str, Any]:
     raise SettingsRefused([f"{path}: {problem}"])
 
 
-def _key_variables(found: Mapping[str, Any], environ: Mapping[str, str]) -> set[str]:
+def key_variables(found: Mapping[str, Any], environ: Mapping[str, str]) -> set[str]:
     """The variables that hold keys of endpoints and MCP servers: their names may begin like ours, and they are none of
-    ours."""
+    ours.
+
+    Args:
+        found: what stands in the file.
+        environ: the environment, or as much of it as counts.
+    """
     named: list[object] = [_value(text) for name, text in environ.items() if NAMING_KEYS.search(name)]
     for group, keys in (("endpoints", ("api_key_env",)), ("mcp_servers", ("env_from", "headers_from"))):
         sections = found.get(group)

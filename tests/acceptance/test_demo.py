@@ -152,7 +152,8 @@ def completion(turn: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_live_demo_runs_the_same_shift_against_a_server() -> None:
     with chat_server(json.loads(SHOP_TURNS.read_text(encoding="utf-8"))["turns"]) as (url, requests):
-        env = clean_environment(LONGSHIFT_ENDPOINTS__LIVE__REASONING_EFFORT="none")
+        key = {"LONGSHIFT_ENDPOINTS__LIVE__API_KEY_ENV": "LONGSHIFT_KEY", "LONGSHIFT_KEY": "planted-key"}
+        env = clean_environment(LONGSHIFT_ENDPOINTS__LIVE__REASONING_EFFORT="none", **key)
         shown = longshift("demo", "--live", "--endpoint", url, "--model", "1", "--json", env=env)
 
     document = shown.document
