@@ -5,6 +5,7 @@ told when the bundle is made, to be kept where the file is not.
 """
 
 import json
+import math
 import platform
 from dataclasses import fields
 from importlib.metadata import version
@@ -83,7 +84,8 @@ def write_bundle(evidence: Evidence, file: Path) -> str:
         "journal": evidence.journal,
         "without": dict(evidence.without),
     }
-    content = json.loads(_text(content))  # as it will be read: tuples are lists, and what is no JSON is its text
+    # As it will be read: tuples are lists, and what is no JSON is its text, also a number such as Infinity.
+    content = json.loads(_text(content), parse_constant=str)
     digest = jsontext.sha256(_text(content))
     file.write_text(_text(content | {"sha256": digest}) + "\n", encoding="utf-8")
     return digest
@@ -101,7 +103,8 @@ def read_bundle(file: Path, digest: str | None = None) -> tuple[Evidence, list[C
     Raises Refused where the file is no bundle that this version can read.
     """
     try:
-        content = json.loads(file.read_text(encoding="utf-8"), object_pairs_hook=_each_once)
+        text = file.read_text(encoding="utf-8")
+        content = json.loads(text, object_pairs_hook=_each_once, parse_float=_finite, parse_constant=_finite)
         bundle = _Bundle.model_validate(content)
         if bundle.longshift_audit_bundle != FORMAT:
             made_by = bundle.versions.get("longshift", "of an unknown version")[:40]
@@ -119,6 +122,14 @@ def read_bundle(file: Path, digest: str | None = None) -> tuple[Evidence, list[C
     del content["sha256"]
     found = jsontext.sha256(_text(content))
     return evidence, [_own(bundle.sha256, found), *_told(digest, found)], found
+
+
+def _finite(text: str) -> float:
+    """A number of JSON as Python reads it, which takes some that JSON does not have. Raises ValueError for one."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:40]} is no finite number")
+    return number
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,29 @@ def test_a_bundle_in_which_a_key_stands_twice_is_refused(tmp_path: Path) -> None
     read_bundle(file)
     file.write_text(file.read_text(encoding="utf-8").replace("{", '{"journal": {}, ', 1), encoding="utf-8")
     with pytest.raises(Refused, match="a key stands twice"):
+        read_bundle(file)
+
+
+def test_a_number_that_somebody_gave_by_hand_and_that_is_not_finite_stands_as_text_in_a_bundle(tmp_path: Path) -> None:
+    name, file = "opening-shift", tmp_path / "bundle.json"
+    given = recording(name)
+    (run,) = given.runs
+    events = (*run.events[:-1], replace(run.events[-1], values=(float("inf"),)))
+    given = replace(given, runs=(replace(run, events=events),))
+    write_bundle(Evidence(name, given, given.events, journal(name)), file)
+    evidence, _, _ = read_bundle(file)
+    assert evidence.recording is not None
+    assert list(evidence.recording.runs[0].events[-1].values) == ["Infinity"]
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+def test_a_bundle_with_a_number_that_is_not_finite_is_refused(number: str, tmp_path: Path) -> None:
+    file = tmp_path / "bundle.json"
+    forged(lambda bundle: None, file)
+    text = file.read_text(encoding="utf-8")
+    assert '"quantity": 6' in text
+    file.write_text(text.replace('"quantity": 6', f'"quantity": {number}'), encoding="utf-8")
+    with pytest.raises(Refused, match=f"is no JSON .{number}"):
         read_bundle(file)
 
 
