@@ -12,6 +12,8 @@ plan.py         the runs that an experiment takes
 fan_out.py      the workflow that sees them to their ends
 experiment.py   server, worker and journal of an experiment, and what came of its runs
 identity.py     what the measured endpoint answers to what it is
+rate.py         so many of so many, with its interval
+decay.py        whether success falls with length as independent steps have it
 analysis.py     what the grades support, in figures and in words
 pictures.py     the same as pictures
 receipt.py      the same as a document, with every run

@@ -1,12 +1,10 @@
 """What an experiment's grades support, in figures and in words. Pure.
 
-Success against length with the fit a p^n, the chain of right and wrong look-ups (p and r), the step that goes wrong
-most often, and what retries bring, held against independent attempts and against a hard fraction h. Every estimate has
-its 95 % interval, and a sentence says no more than the interval does.
+Success against length, the chain of right and wrong look-ups (p and r), the step that goes wrong most often, and what
+retries bring, held against independent attempts and against a hard fraction h. Every estimate has its 95 % interval,
+and a sentence says no more than the interval does.
 
-Sources. The draws behind the fit's intervals: the Beta distribution with a half added to each count, H. Jeffreys, An
-Invariant Form for the Prior Probability in Estimation Problems, Proceedings of the Royal Society A 186 (1946), 453 to
-461. The hard fraction: the binomial with added zeros, by maximum likelihood, D. Lambert, Zero-Inflated Poisson
+Source of the hard fraction: the binomial with added zeros, by maximum likelihood, D. Lambert, Zero-Inflated Poisson
 Regression, Technometrics 34 (1992), 1 to 14; its interval is the profile likelihood's.
 """
 
@@ -16,78 +14,19 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lab.formulas import Decay, Interval, fit_decay, of_scipy, retry_success, wilson_interval
+from lab.decay import CHANCE, Fit, fit
+from lab.formulas import Interval, of_scipy, retry_success
 from lab.plan import Plan
+from lab.rate import Rate
 from lab.stock import CONDITIONS, Condition, Grade
 
-DRAWS = 2000
-"""Draws behind the intervals of a fit."""
 GRID = 100
 """Steps of a probability between 0 and 1 in a likelihood."""
 DROP = 1.920729
 """By so much less than its highest is the log likelihood at the ends of a 95 % interval: half of chi-squared's."""
-CHANCE = 0.05
-"""The probability below which a difference is no accident."""
 FEW = 10
 """Look-ups after a wrong one, of which fewer tell no rate."""
 TOTAL = "total"
-
-
-@dataclass(frozen=True)
-class Rate:
-    """So many of so many, with Wilson's interval."""
-
-    k: int
-    n: int
-
-    @property
-    def value(self) -> float | None:
-        """None of nothing."""
-        return self.k / self.n if self.n else None
-
-    @property
-    def interval(self) -> Interval:
-        """From 0 to 1 where there is nothing to tell from."""
-        return wilson_interval(self.k, self.n) if self.n else Interval(0.0, 1.0)
-
-    def document(self) -> dict[str, object]:
-        """As the receipt has it."""
-        return {"k": self.k, "n": self.n, "value": self.value, "interval": list(self.interval)}
-
-    def __str__(self) -> str:
-        if self.value is None:
-            return "not seen"
-        return f"{self.value:.3g} ({self.interval.low:.3g} to {self.interval.high:.3g})"
-
-
-@dataclass(frozen=True)
-class Fit:
-    """Success as a p^n."""
-
-    lengths: Sequence[int]
-    """The lengths it is of: those at which anything succeeded, since nothing has no logarithm."""
-    decay: Decay
-    p: Interval
-    a: Interval
-
-    @property
-    def sentence(self) -> str:
-        """Whether the decay is geometric."""
-        a = f"a is {self.decay.a:.3g} ({self.a.low:.3g} to {self.a.high:.3g})"
-        p = f"p is {self.decay.p:.3g} ({self.p.low:.3g} to {self.p.high:.3g})"
-        if self.decay.p >= 1:
-            p += ", and where that is 1 or more, success does not fall with length"
-        if self.a.low > 1:
-            return (
-                f"The decay is not geometric: {a}, above 1, so longer tasks do worse than one rate for every step "
-                f"allows, at whichever steps; {p}."
-            )
-        if self.a.high < 1:
-            return (
-                f"The decay is not geometric alone: {a}, below 1, so some failures do not come with length; "
-                f"for a step more, {p}."
-            )
-        return f"The data do not refute a geometric decay, independent steps: {a}; {p}."
 
 
 @dataclass(frozen=True)
@@ -164,10 +103,9 @@ class Findings:
     @property
     def sentences(self) -> list[str]:
         """What the data support."""
-        told = [self.fit.sentence if self.fit else "Too few lengths had any success: nothing can be said of the decay."]
-        none = [str(length) for length, rate in self.lengths.items() if not rate.k]
-        if none and self.fit:
-            told.append(f"Nothing succeeded at {', '.join(none)} look-ups, which the fit leaves out.")
+        told = ["Too few lengths had any success: nothing can be said of the decay."]
+        if self.fit is not None:
+            told = self.fit.sentences
         errors = sum(step.errors.k for step in self.steps)
         worst = max(self.steps, key=lambda step: (step.errors.k, step.errors.value or 0))
         if not errors:
@@ -192,19 +130,12 @@ class Findings:
 
     def document(self) -> dict[str, object]:
         """As the receipt has it."""
-        fit, retries = self.fit, self.retries
+        retries = self.retries
         return {
             "condition": self.condition,
             "sentences": self.sentences,
             "success": [{"length": length, **rate.document()} for length, rate in self.lengths.items()],
-            "fit": fit
-            and {
-                "lengths": list(fit.lengths),
-                "p": fit.decay.p,
-                "p_interval": list(fit.p),
-                "a": fit.decay.a,
-                "a_interval": list(fit.a),
-            },
+            "fit": self.fit and self.fit.document(),
             "chain": {"p": self.p.document(), "r": self.r.document()},
             "first_errors": [{"step": step.name, **step.errors.document()} for step in self.steps],
             "culprit": self.culprit and self.culprit.name,
@@ -254,39 +185,13 @@ def _findings(plan: Plan, condition: Condition, grades: Mapping[Key, Grade]) -> 
     return Findings(
         condition=condition,
         lengths=lengths,
-        fit=_fit(lengths, plan.seed),
+        fit=fit(lengths),
         p=p,
         r=r,
         steps=steps,
         culprit=_culprit(steps),
         retries=_retries(plan.retry_length, list(tried.values())) if plan.attempts > 1 else None,
     )
-
-
-def _fit(lengths: Mapping[int, Rate], seed: int) -> Fit | None:
-    """The fit, with the lengths at which anything succeeded; None where they are fewer than two."""
-    used = {length: rate for length, rate in lengths.items() if rate.k}
-    if len(used) < 2:
-        return None
-    found = fit_decay([(n, rate.k / rate.n) for n, rate in used.items()])
-    from numpy import log, polyfit, random  # comes with SciPy; all draws are fitted at once
-
-    ks, ns = [rate.k + 0.5 for rate in used.values()], [rate.n - rate.k + 0.5 for rate in used.values()]
-    drawn = log(random.default_rng(seed).beta(ks, ns, size=(DRAWS, len(used))))
-    slopes, intercepts = polyfit(list(used), drawn.T, 1)
-    return Fit(
-        list(used),
-        found,
-        p=_middle([math.exp(slope) for slope in slopes]),
-        a=_middle([math.exp(intercept) for intercept in intercepts]),
-    )
-
-
-def _middle(values: Sequence[float]) -> Interval:
-    """Between what the middle 95 of 100 lie."""
-    ordered = sorted(values)
-    cut = math.floor(len(ordered) * 0.025)
-    return Interval(ordered[cut], ordered[-cut - 1])
 
 
 def _chain(grades: Sequence[Grade]) -> tuple[Rate, Rate]:

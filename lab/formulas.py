@@ -195,13 +195,13 @@ def missing(error: ModuleNotFoundError) -> LabExtraMissing:
     return LabExtraMissing(f"{error.name} is not installed; install it with: pip install '{EXTRA}'")
 
 
-def of_scipy(name: str) -> Callable[..., Any]:
-    """A function of SciPy's statistics, which takes a second to import: only when it is used."""
+def of_scipy(name: str, part: str = "stats") -> Callable[..., Any]:
+    """A function of a part of SciPy, which takes a second to import: only when it is used."""
     try:
-        from scipy import stats
+        import scipy  # it imports its parts when they are asked for
     except ModuleNotFoundError as error:
         raise missing(error) from None
-    function: Callable[..., Any] = getattr(stats, name)
+    function: Callable[..., Any] = getattr(getattr(scipy, part), name)
     return function
 
 

@@ -5,8 +5,9 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lab.analysis import Findings, Rate, in_order
+from lab.analysis import Findings, in_order
 from lab.formulas import ROUNDING, missing
+from lab.rate import Rate
 
 Formats = Mapping[str, bytes]
 """A picture, by the ending of its file."""
@@ -84,8 +85,8 @@ def _success(figure: Any, findings: Sequence[Findings]) -> None:
         look = {"color": COLOURS[place], "marker": MARKS[place]}
         beside = [length + APART * (place - (len(findings) - 1) / 2) for length in lengths]
         axes.errorbar(beside, heights, yerr=reach, linestyle="none", capsize=3, label=one.condition, **look)
-        if one.fit is not None:
-            decay, begin, end = one.fit.decay, one.fit.lengths[0], one.fit.lengths[-1]
+        if one.fit is not None and one.fit.line is not None:
+            decay, begin, end = one.fit.line, one.fit.fitted[0], one.fit.fitted[-1]
             along = [begin + (end - begin) * step / 100 for step in range(101)]
             curve = [(n, success) for n in along if (success := decay.a * decay.p**n) <= 1 + ROUNDING]
             label = f"{decay.a:.3g} x {decay.p:.3g}^n, fitted from {begin} to {end}"

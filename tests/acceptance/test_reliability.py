@@ -120,8 +120,8 @@ def test_a_chance_of_each_step_is_recovered(experiment: Experiment) -> None:
     found, planted = experiment.findings["program-adds"], PLANTED["program-adds"].right
 
     assert found.fit is not None
-    assert found.fit.p.low <= planted <= found.fit.p.high
-    assert found.fit.a.low <= 1 <= found.fit.a.high
+    assert found.fit.interval.low <= planted <= found.fit.interval.high
+    assert found.fit.geometric
     assert found.sentences[0].startswith("The data do not refute a geometric decay")
     assert found.p.interval.low <= planted <= found.p.interval.high
 

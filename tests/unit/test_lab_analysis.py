@@ -65,17 +65,15 @@ def test_independent_steps_are_recovered_and_not_refuted(p: float) -> None:
     for seed in range(20):
         found = analysed(independent(p), ONCE, seed=seed)
         assert found.fit is not None
-        fitted += found.fit.p.low <= p <= found.fit.p.high
-        kept += found.fit.a.low <= 1 <= found.fit.a.high
+        fitted += found.fit.interval.low <= p <= found.fit.interval.high
+        kept += found.fit.geometric
     assert min(fitted, kept) >= 16  # of intervals of 95 %, fewer than that cover in 1 of 400 such tests
 
 
 def test_longer_tasks_that_do_worse_than_one_rate_allows_are_told_as_no_geometric_decay() -> None:
     found = analysed(tiring, PLAN.model_copy(update={"lengths": (1, 2, 4, 8, 16), "instances": 200, "attempts": 1}))
 
-    assert found.fit is not None
-    assert found.fit.a.low > 1
-    assert found.sentences[0].startswith("The decay is not geometric: a is ")
+    assert found.sentences[0].startswith("The decay is not geometric: a of a p^n is above 1")
     assert "longer tasks do worse than one rate for every step allows" in found.sentences[0]
     assert found.retries is None
 
@@ -83,8 +81,6 @@ def test_longer_tasks_that_do_worse_than_one_rate_allows_are_told_as_no_geometri
 def test_an_error_that_does_not_come_with_length_is_told() -> None:
     found = analysed(lambda chance, length, _: grade([True] * length, chance.random() < 0.7))
 
-    assert found.fit is not None
-    assert found.fit.a.high < 1
     assert "some failures do not come with length" in found.sentences[0]
     assert found.culprit is not None
     assert found.culprit.name == "total"
@@ -117,7 +113,8 @@ def test_a_step_that_stands_out_is_told_beside_the_one_where_most_went_wrong() -
 def test_where_all_steps_are_alike_none_stands_out() -> None:
     assert sum(analysed(independent(0.9), ONCE, seed=seed).culprit is not None for seed in range(20)) <= 3
     perfect = analysed(independent(1))
-    assert perfect.sentences[1] == "No run went wrong, so no step holds errors."
+    assert perfect.sentences[0].startswith("Nothing failed, which does not refute a geometric decay")
+    assert perfect.sentences[2] == "No run went wrong, so no step holds errors."
 
 
 @pytest.mark.parametrize(("p", "r"), [(0.9, 0.4), (0.8, 0.8), (0.95, 0.1)])
@@ -190,12 +187,13 @@ def test_where_too_few_look_ups_came_after_a_wrong_one_no_rate_is_told() -> None
     assert found.sentences[-2].endswith("; of 0 after a wrong one 0 were right, too few for a rate.")
 
 
-def test_the_fit_is_drawn_where_it_was_fitted_and_never_above_one() -> None:
+def test_the_line_is_drawn_where_it_was_fitted_and_never_above_one() -> None:
     right = {1: 39, 2: 38, 4: 20, 8: 0}
     found = analysed(lambda _, length, instance: grade([instance <= right[length]] * length, True), ONCE)
     assert found.fit is not None
-    assert list(found.fit.lengths) == [1, 2, 4]
-    assert found.fit.decay.a * found.fit.decay.p > 1
+    assert found.fit.line is not None
+    assert found.fit.fitted == [1, 2, 4]
+    assert found.fit.line.a * found.fit.line.p > 1
     picture = draw([found])["success"]["svg"].decode()
 
     drawn = rf'd="(M [^"]*)" clip-path="[^"]*" style="fill: none; stroke: {COLOURS[0]}; '
