@@ -65,7 +65,8 @@ class Retries:
 
     @property
     def sentence(self) -> str:
-        """Whether a hard fraction shows."""
+        """Whether tasks differ. A hard fraction is told as no more than a likeness: some tasks that seldom succeed give
+        the same figures as some that never do."""
         last, attempts, at = self.within[-1], len(self.within), f"at {self.length} look-ups"
         if not last.k:
             return f"Nothing succeeded {at} within {attempts} attempts, so nothing can be said of retries."
@@ -80,7 +81,10 @@ class Retries:
             f"within {attempts} attempts {last} succeed, {self.independent[-1]:.3g} would if attempts were independent"
         )
         if interval.low > 0:
-            return f"A hard fraction shows {at}: {h} of the tasks; {came}."
+            return (
+                f"Tasks differ {at}: {came}, as if {h} of the tasks never did. So few attempts do not tell tasks that "
+                "never succeed from tasks that seldom do."
+            )
         return f"No hard fraction shows {at}: it may be {h}; {came}."
 
 

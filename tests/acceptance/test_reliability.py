@@ -135,7 +135,7 @@ def test_recovery_and_the_hard_fraction_are_recovered(experiment: Experiment) ->
     assert found.retries is not None
     assert found.retries.mixture is not None
     assert found.retries.mixture.interval.low <= planted.hard <= found.retries.mixture.interval.high
-    assert found.retries.sentence.startswith("A hard fraction shows at 2 look-ups: ")
+    assert found.retries.sentence.startswith("Tasks differ at 2 look-ups: ")
     assert found.culprit is not None
     assert found.culprit.name == "total"
 

@@ -155,10 +155,24 @@ def test_a_hard_fraction_is_recovered_and_none_is_invented(q: float, hard: float
     interval = found.mixture.interval
     assert interval.low <= hard <= interval.high
     assert (interval.low > 0) is (hard > 0)
-    assert found.sentence.startswith("A hard fraction shows at 4" if hard else "No hard fraction shows at 4")
+    assert found.sentence.startswith("Tasks differ at 4" if hard else "No hard fraction shows at 4")
     assert [rate.k for rate in found.within] == sorted(rate.k for rate in found.within)
     for rate, mixed in zip(found.within, found.mixture.within, strict=True):
         assert rate.value == pytest.approx(mixed, abs=0.08)
+
+
+@pytest.mark.parametrize("rates", [(0.9, 0.2), (0.8, 0.3)])
+def test_tasks_that_seldom_succeed_are_not_told_as_tasks_that_never_do(rates: tuple[float, float]) -> None:
+    def make(chance: random.Random, length: int, instance: int) -> Grade:
+        return grade([True] * length, chance.random() < rates[instance % 2])
+
+    plan = PLAN.model_copy(update={"lengths": (4,), "instances": 120})
+    for seed in range(5):
+        found = analysed(make, plan, seed=seed).retries
+        assert found is not None
+        assert found.sentence.startswith("Tasks differ at 4 look-ups: within 4 attempts ")
+        assert "as if " in found.sentence
+        assert found.sentence.endswith("do not tell tasks that never succeed from tasks that seldom do.")
 
 
 def test_where_nothing_succeeds_nothing_is_said_of_decay_or_of_a_hard_fraction() -> None:
