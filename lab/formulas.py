@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-EXTRA = "longshift[lab]"
+EXTRA = "Longshift's extra lab (in a checkout: .uv/bin/uv sync --locked --inexact --extra lab)"
 """The extra that brings SciPy and matplotlib."""
 ROUNDING = 1e-9
 """Relative size below which a difference is one of rounding."""
@@ -192,7 +192,7 @@ def fit_decay(points: Iterable[tuple[float, float]]) -> Decay:
 
 def missing(error: ModuleNotFoundError) -> LabExtraMissing:
     """What is missing, with the remedy."""
-    return LabExtraMissing(f"{error.name} is not installed; install it with: pip install '{EXTRA}'")
+    return LabExtraMissing(f"{error.name} is not installed; install {EXTRA}")
 
 
 def of_scipy(name: str, part: str = "stats") -> Callable[..., Any]:

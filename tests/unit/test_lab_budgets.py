@@ -22,7 +22,7 @@ from sqlalchemy import create_engine, insert
 
 from client.main import longshift as command_line
 from lab.budgets import Budget, TooFew, budget_within, propose
-from lab.formulas import budget_for
+from lab.formulas import EXTRA, budget_for
 from lab.needs import Measured
 from longshift.limits import Limits
 from longshift.status import Status
@@ -346,7 +346,7 @@ def test_the_command_reads_the_journal_and_says_where_scipy_is_missing(
     monkeypatch.setitem(sys.modules, "scipy", None)
     ended = CliRunner().invoke(command_line, ["lab", "budgets", "--agent", "shop"])
     assert ended.exit_code == 2
-    assert ended.output == "Error: scipy is not installed; install it with: pip install 'longshift[lab]'\n"
+    assert ended.output == f"Error: scipy is not installed; install {EXTRA}\n"
 
 
 def written(text: str) -> Path:

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from client.main import longshift as command_line
 from client.shifts import RUN_ID
 from lab.experiment import ExperimentRefused, keep
+from lab.formulas import EXTRA
 from lab.plan import Plan, runs_of
 from lab.stock import AGENTS, CONDITIONS, SHELF, Condition, Grade, Task, grade, products_in, task
 from longshift import observations
@@ -229,5 +230,5 @@ def test_what_is_missing_is_told_before_anything_is_run(
     ended = CliRunner().invoke(command_line, ["lab", "reliability", "--endpoint", "authored"])
 
     assert ended.exit_code == 2
-    assert ended.output == f"Error: {package} is not installed; install it with: pip install 'longshift[lab]'\n"
+    assert ended.output == f"Error: {package} is not installed; install {EXTRA}\n"
     assert list(tmp_path.iterdir()) == []
