@@ -147,9 +147,11 @@ class Results(BaseModel):
 
 
 def together(parts: Sequence[Results]) -> Results:
-    """What was measured in several calls; the machine and its versions are the first one's."""
+    """What was measured in several calls, with all that they say of commit, versions and machine."""
+    names = dict.fromkeys(name for part in parts for name in part.machine)
+    said = {name: dict.fromkeys(str(part.machine[name]) for part in parts if name in part.machine) for name in names}
     return Results(
-        machine=parts[0].machine,
+        machine={name: ", ".join(values) for name, values in said.items()},
         shifts=[sample for part in parts for sample in part.shifts],
         crowds=[crowd for part in parts for crowd in part.crowds],
         resumes=[resume for part in parts for resume in part.resumes],

@@ -127,6 +127,8 @@ def test_the_table_is_the_same_of_figures_read_again() -> None:
     ]
     parts.append(Results(resumes=results.resumes))
     assert lines == list(table.lines(together(parts)))
+    commits = [Results(machine={"commit": commit}) for commit in ("a1", "b2", "a1")]
+    assert together([results, *commits]).machine == {"Python": "3.11.7", "commit": "a1, b2"}
     ours = next(line for line in lines if line.startswith("| Longshift |"))
     assert ours.startswith("| Longshift | 300.0 | 1.20 | 150.0 | 1.20 | 3,000 | 1.00 | 12.5 |")
     assert "| Longshift | 2 | 50 | 50 | 10.0 | 100 | 9.0 | 0 |" in lines
