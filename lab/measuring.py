@@ -37,7 +37,8 @@ def budgets_command(config: Path | None, agent: str, since: int, within: float, 
     Reads the journal: model calls, tool calls, output tokens, cost and seconds of each run. A run that did not complete
     counts as cut off where it ended: it would have needed more. Each limit comes with its 95 % interval and the way it
     was found, Kaplan-Meier's curve or a geometric fit, whichever the data support. Where they are too few, that is
-    said, with how many it takes; exit code 2 where nothing can be proposed. Needs SciPy: longshift[lab].
+    said, with how many it takes; exit code 2 where nothing can be proposed. Needs Longshift's
+    extra lab.
 
     \b
     Examples:

@@ -76,7 +76,7 @@ def reliability_command(config: Path | None, /, output: Path, as_json: bool, **g
     Each shift is graded step by step: was each look-up made, is the total exactly right. Server, worker and journal
     are the experiment's own and stay in the folder. Interrupted or killed, the same command goes on where it was. In
     the end the folder has receipt.json, report.html and the pictures. --endpoint takes the URL of an OpenAI-compatible
-    server too. Needs longshift[lab].
+    server too. Needs Longshift's extra lab.
 
     \b
     Examples:

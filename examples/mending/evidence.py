@@ -12,7 +12,7 @@ CHANGES = ("write_file", "edit_file")
 
 @evidence_check(
     looks_at=f"the last run of the tests ({TESTS}): its exit code, that no file was written or edited after it, or may "
-    "have been, and that no command was left without an outcome",
+    "have been, and that no command was left unanswered at the end",
     cannot_know="whether the tests test what they should, whether the shift changed them, and what other commands "
     "changed; read what it edited",
 )
@@ -27,7 +27,8 @@ def tests_pass(trajectory: Trajectory) -> Verdict:
             changed += 1
     unknown = trajectory.unanswered(COMMAND, *CHANGES)
     if unknown:
-        return Verdict(False, f"{len(unknown)} commands, writes or edits may or may not have been made at the end")
+        which = f"{len(unknown)} of the commands, writes and edits at the end"
+        return Verdict(False, f"{which} may or may not have been made")
     if code is None:
         return Verdict(False, "the tests were not run, or their last run told no exit code")
     if changed:
