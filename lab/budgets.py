@@ -98,19 +98,24 @@ def budget_within(measured: Sequence[Measured], within: float, *, step: float = 
     if seen.value is not None and seen.low is not None and seen.high is not None:
         return Budget(seen.value, seen.low, seen.high, "Kaplan-Meier")
     finished = sum(one.finished for one in measured)
-    needs = math.ceil(Z**2 * within / eps)  # of which none is past it, by Wilson's interval
-    at_best = max(FEWEST, math.ceil(FURTHER / eps - ROUNDING))
+    some = sum(one.finished and one.used > 0 for one in measured)
+    needs = max(FEWEST, math.ceil(Z**2 * within / eps))  # of which none is past it, by Wilson's interval
+    for_shape = math.ceil(FEWEST * finished / max(some, 1))  # those that used none show none
+    at_best = max(FEWEST, for_shape, math.ceil(FURTHER / eps - ROUNDING))
     if finished < at_best:
-        least = f"no shape shows in fewer than {FEWEST}"
-        if finished >= FEWEST:
-            least = f"{within:.6g} is further out than they show"
-        if needs <= at_best:
-            return TooFew(f"{_runs(finished)} finished; {least}", at_best)
-        return TooFew(f"{_runs(finished)} finished; {least}", needs, at_best)
+        why = f"{_runs(finished)} finished; {within:.6g} is further out than they show"
+        if some < FEWEST:
+            of_them = f", {some} of them used any" if some < finished else ""
+            why = f"{_runs(finished)} finished{of_them}; no shape shows in fewer than {FEWEST}"
+        if at_best < needs:
+            return TooFew(why, needs, at_best)
+        return TooFew(why, needs if finished < needs else at_best)
     steps = [(math.ceil(one.used / step), one.finished) for one in measured if one.used > 0]
     refutation = _refutation(steps)
     if refutation is None:
-        return _geometric(steps, eps, step, seen.value)
+        none = finished - some  # they stay within any budget
+        eps_of_steps = min(1.0, eps * (len(steps) + none) / len(steps))
+        return _geometric(steps, eps_of_steps, step, seen.value)
     if finished < needs:
         return TooFew(f"{refutation}, and without a shape {_runs(finished)} that finished are too few", needs)
     cut = len(measured) - finished
@@ -159,7 +164,8 @@ def _seen(measured: Sequence[Measured], eps: float) -> _Seen:
 
 
 def _geometric(steps: Sequence[tuple[int, bool]], eps: float, step: float, seen: float | None) -> Budget:
-    """The budget where each step ends a run with the same probability: as many ends as there are, of all steps made.
+    """The budget that a share of the runs with steps goes past, where each step ends one with the same probability: as
+    many ends as there are, of all steps made.
 
     The value is that for a further run too, over all that the probability may be (Beta, a half added to each count),
     and not less than the curve's, where it has one.
@@ -188,9 +194,6 @@ def _refutation(steps: Sequence[tuple[int, bool]]) -> str | None:
     A table of the steps, those next to each other taken together until enough is expected of each: how many runs ended
     in them, and how many went on. With one chance for all, no row differs from another but by accident (chi-squared).
     """
-    untested = "whether each step has the same chance to be the last cannot be tested"
-    if not steps:
-        return untested
     ends, trials = Counter(count for count, ended in steps if ended), sum(count for count, _ in steps)
     lengths = Counter(count for count, _ in steps)
     chance = ends.total() / trials
@@ -205,7 +208,7 @@ def _refutation(steps: Sequence[tuple[int, bool]]) -> str | None:
     if (ended or went_on) and table:
         table[-1] = (table[-1][0] + ended, table[-1][1] + went_on)
     if len(table) < 2:
-        return untested
+        return "whether each step has the same chance to be the last cannot be tested"
     probability = float(of_scipy("chi2_contingency")(table, correction=False).pvalue)
     if probability < REFUTED:
         return f"not every step has the same chance to be the last (p = {probability:.2g})"

@@ -92,6 +92,33 @@ def test_the_geometric_fit_finds_the_true_budget_within_its_interval(f: float, c
     assert covered / fitted >= 0.9
 
 
+def test_runs_that_used_none_count_in_the_share_and_not_in_the_shape() -> None:
+    def some_use(chance: random.Random) -> float:
+        return geometric(0.5)(chance) if chance.random() < 0.2 else 0
+
+    true = 5  # of a fifth a 32nd goes past it, and past 4 a 16th
+    covered = fitted = 0
+    for number in range(100):
+        found = budget_within(measured(some_use, 350, random.Random(number)), 0.99)
+        if isinstance(found, Budget):
+            fitted += 1
+            covered += found.low <= true <= found.high
+    assert fitted >= 85
+    assert covered / fitted >= 0.9
+
+
+def test_runs_that_used_none_show_no_shape() -> None:
+    used = [0] * 180 + [1] * 10 + [2] * 5 + [3] * 3 + [4, 5]
+    few = budget_within([Measured(one, True) for one in used], 0.99)
+
+    assert isinstance(few, TooFew)
+    assert few.why == "200 runs finished, 20 of them used any; no shape shows in fewer than 30"
+    assert (few.needs, few.at_best) == (381, 300)
+    fewer = budget_within([Measured(one, True) for one in [0] * 195 + used[-5:]], 0.99)
+    assert isinstance(fewer, TooFew)
+    assert fewer.takes == "it needs about 381 finished runs"
+
+
 SHAPES: dict[str, Draw] = {
     "geometric": geometric(0.3),
     "long and geometric": geometric(0.05),
