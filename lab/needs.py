@@ -1,9 +1,9 @@
 """What a run needed of each thing that a limit bounds: the least limit under which it would have gone as it went. Pure.
 
-Of a run that did not complete it is what it would have needed more than. Where its own limit ended it, that is the
-limit, which can be far above what it used: a batch of tool calls is refused whole, a model call for its estimate. Runs
-that completed may have used all up to the limit, so that the others, counted where they stood, would be counted out
-before them.
+Of a run that did not complete it is what it would have needed more than. Where its own limit ended it, or held it
+until it was stopped or late, that is the limit as it was opened with, which can be far above what it used: a batch of
+tool calls is refused whole, a model call for its estimate. Runs that completed may have used all up to the limit, so
+that the others, counted where they stood, would be counted out before them.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,6 +52,13 @@ def _finished(run: RunFigures) -> bool:
     return run.status == Status.COMPLETED
 
 
+def _cut_off_by(run: RunFigures, limit: Status) -> bool:
+    """Whether a limit ended a run, or held one that did not complete: so begins the reason of such a wait."""
+    if _finished(run):
+        return False
+    return run.status == limit or any(f'"reason":"{limit}:' in detail for detail in run.held)
+
+
 def _wraps_up(run: RunFigures) -> bool:
     return run.limits.wrap_up and run.limits.on_limit != "wait"
 
@@ -62,7 +69,7 @@ def _model_calls(run: RunFigures) -> float:
 
 
 def _tool_calls(run: RunFigures) -> float:
-    return max(run.tool_calls, run.limits.tool_calls) if run.status == Status.TOOL_LIMIT else run.tool_calls
+    return max(run.tool_calls, run.limits.tool_calls) if _cut_off_by(run, Status.TOOL_LIMIT) else run.tool_calls
 
 
 def _tokens(run: RunFigures) -> float:
@@ -71,8 +78,8 @@ def _tokens(run: RunFigures) -> float:
 
 
 def _budget(run: RunFigures) -> float:
-    """What its calls had to find in the budget; where it ended by that, what the next one would have had to."""
-    if run.status == Status.MODEL_COST_LIMIT and not _wraps_up(run):
+    """What its calls had to find in the budget; where that cut it off, what the next one would have had to."""
+    if _cut_off_by(run, Status.MODEL_COST_LIMIT) and not _wraps_up(run):
         return max(run.budget_needed, run.exposure + run.limits.estimate - 1)
     return run.budget_needed
 

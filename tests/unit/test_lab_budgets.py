@@ -9,10 +9,8 @@ import time
 import tomllib
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -26,12 +24,9 @@ from lab.formulas import EXTRA, budget_for
 from lab.needs import Measured
 from longshift.limits import Limits
 from longshift.status import Status
-from longshift.turns import Turn
 from store.runs import RunFigures
 from store.tables import MODEL_CALLS, RUNS
 from tests.store.shift import made
-from tests.unit.authored import agent, call, turn
-from tests.unit.loop_driver import Driver
 from worker.settings import load_settings
 
 Draw = Callable[[random.Random], float]
@@ -236,90 +231,6 @@ def test_limits_are_proposed_as_a_section_that_the_configuration_takes(
     assert (proposal.runs, proposal.finished) == (902, 900)
     assert "# model_budget_cents: no budget refuses its calls: nothing was spent" in proposal.toml
     assert proposal.document()["cut_off"] == 2
-
-
-def asking(calls: Sequence[int], tokens: Callable[[], int], costs: Callable[[], int]) -> list[Turn]:
-    """Turns that ask for so many calls each, every other one of a tool that does not exist, and an answer."""
-    asked = [
-        [call(f"c{number}-{n}", ("look", "lock")[n % 2], n=n, turn=number) for n in range(count)]
-        for number, count in enumerate(calls)
-    ]
-    texts = [turn("", *batch, tokens=tokens(), cost=costs()) for batch in asked]
-    return [*texts, turn("Done.", tokens=tokens(), cost=costs())]
-
-
-def played(turns: Sequence[Turn], **limits: Any) -> RunFigures:
-    """A run by the rules of the core, in the figures of the journal."""
-    driver = Driver(agent(limits=limits), turns)
-    estimate, result = driver.agent.limits.estimate, driver.run()
-    sent = turns[: result.model_calls]
-    tokens, costs = [one.usage.output_tokens or 0 for one in sent], [one.cost or 0 for one in sent]
-    return replace(
-        run(0, status=result.status),
-        limits=driver.agent.limits,
-        model_calls=result.model_calls,
-        tool_calls=result.tool_calls,
-        charged_tokens=result.output_tokens,
-        tokens_before=sum(tokens[:-1]),
-        exposure=result.exposure,
-        budget_needed=max((sum(costs[:n]) + estimate for n in range(len(costs))), default=0),
-    )
-
-
-@pytest.mark.parametrize("wrap_up", [False, True])
-def test_a_run_like_those_measured_completes_under_the_limits_proposed_and_under_none_that_is_lower(
-    wrap_up: bool,
-) -> None:
-    own = {"wrap_up": wrap_up, "estimated_call_cents": 2, "output_tokens": 100}
-    turns = asking([2, 1], lambda: 100, lambda: 100)
-    measured = played(turns, **own)
-    assert (measured.status, measured.model_calls, measured.tool_calls) == (Status.COMPLETED, 3, 3)
-
-    limits = propose("shop", [measured] * 400, 0.99).limits
-    del limits["seconds"]
-    assert limits == {
-        "model_calls": 3 + wrap_up,
-        "tool_calls": 3,
-        "total_output_tokens": 301 if wrap_up else 300,  # of the last call, a whole turn must be left and more
-        "model_budget_cents": 2.02 + 2 * wrap_up,  # 0.02 were spent before it, and 2 are estimated
-    }
-    assert played(turns, **own, **limits).status == Status.COMPLETED
-    for name, value in limits.items():
-        lower = value - (1 if isinstance(value, int) else 0.0001)
-        assert played(turns, **own, **{**limits, name: lower}).status not in (Status.COMPLETED, None)
-
-
-CUT = {"model_calls": 5, "tool_calls": 13, "total_output_tokens": 300, "model_budget_cents": 3}
-"""Limits that cut off some tenth of the runs below each."""
-
-
-@pytest.mark.parametrize("wrap_up", [False, True])
-@pytest.mark.parametrize("limit", CUT)
-def test_runs_that_a_limit_cut_off_tell_of_it_so_that_the_share_of_further_runs_finishes(
-    limit: str, wrap_up: bool
-) -> None:
-    chance = random.Random(f"{limit} {wrap_up}")
-    own = {
-        "wrap_up": wrap_up,
-        "estimated_call_cents": 2,
-        "output_tokens": 100,
-        "repeats": 0,
-        **dict.fromkeys(("model_calls", "tool_calls", "total_output_tokens", "model_budget_cents"), 100_000),
-        "context_bytes": 10**7,
-    }
-
-    def further(value: float) -> RunFigures:
-        calls = [chance.randint(1, 6) for _ in range(int(geometric(0.4)(chance)) - 1)]
-        turns = asking(calls, lambda: chance.randint(1, 100), lambda: chance.randint(1, 4000))
-        return played(turns, **{**own, limit: value})
-
-    wrapping = 2 * wrap_up * (limit == "model_budget_cents")  # an estimate more, else no call is made but the wrap-up
-    runs = [further(CUT[limit] + wrapping) for _ in range(250)]
-    cut = sum(one.status != Status.COMPLETED for one in runs)
-    assert 10 <= cut <= 50
-    proposed = propose("shop", runs, 0.75).limits[limit]
-    finishing = sum(further(proposed).status == Status.COMPLETED for _ in range(250))
-    assert finishing / 250 >= 0.75 - 0.05
 
 
 @pytest.mark.parametrize(("count", "why"), [(12, "no shape shows in fewer than 30"), (40, "0.99 is further out")])
