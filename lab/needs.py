@@ -1,4 +1,5 @@
-"""What a run needed of each thing that a limit bounds: the least limit under which it would have gone as it went. Pure.
+"""What a run needed of each thing that a limit bounds: the least limit under which it would have gone as it went, but
+for summaries, which are made only where a turn's tokens and an estimate are left beyond that. Pure.
 
 Of a run that did not complete it is what it would have needed more than. Where its own limit ended it, or held it
 until it was stopped or late, that is the limit as it was opened with, which can be far above what it used: a batch of
