@@ -214,7 +214,6 @@ def start_run_tool(request: RunTool, planned: Planned, spec: RunSpec, seconds: f
     """
     effect = planned.alone
     tool_seconds = planned.tool.timeout_seconds if planned.tool else OPEN_ATTEMPT_SECONDS
-    own_seconds = tool_seconds + contracts.TOOL_MARGIN
     return Pending(
         run_tool,
         workflow.start_activity(
@@ -223,10 +222,10 @@ def start_run_tool(request: RunTool, planned: Planned, spec: RunSpec, seconds: f
             result_type=RawValue,
             activity_id=f"tool-{request.model_call}.{request.position}{_again(request.dispatch)}",
             schedule_to_start_timeout=_duration(TAKEN_SECONDS * 2.0 ** min(request.dispatch, 16)) if effect else None,
-            start_to_close_timeout=_duration(min(own_seconds, seconds)),
+            start_to_close_timeout=_duration(min(tool_seconds + contracts.TOOL_MARGIN, seconds)),
             schedule_to_close_timeout=_duration(MAX_DURATION),
             heartbeat_timeout=timedelta(seconds=spec.heartbeat_seconds),
-            retry_policy=ONCE if effect else (READING if own_seconds < seconds else READING_LAST),
+            retry_policy=ONCE if effect else (READING if tool_seconds < seconds else READING_LAST),
             cancellation_type=(
                 ActivityCancellationType.WAIT_CANCELLATION_COMPLETED if effect else ActivityCancellationType.TRY_CANCEL
             ),
