@@ -1,12 +1,15 @@
 """The journal in PostgreSQL: each transaction on the event loop, through asyncpg."""
 
 import asyncio
+import logging
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import asyncpg  # type: ignore[import-untyped]  # ships no types
-from sqlalchemy import URL
+from sqlalchemy import URL, event
+from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
@@ -22,15 +25,21 @@ LOCK_SECONDS = 10.0
 """Seconds a statement waits for another session's lock, as SQLite's do. A transaction here takes milliseconds."""
 IDLE_SECONDS = 5.0
 """Seconds a session may stand still in a transaction until the server ends it: less than others wait for its locks."""
-POOL_SECONDS = 30.0
-"""Seconds a transaction waits for a connection, where all are at work: three waits for a lock."""
-ANSWER_SECONDS = 60.0
-"""Seconds a transaction may take, its waits included. A server that is gone without a word would never answer."""
+POOL_SECONDS = 20.0
+"""Seconds a transaction waits for a connection, where all are at work: two waits for a lock."""
+ANSWER_SECONDS = 30.0
+"""Seconds a transaction may take, its waits included. A server that is gone without a word would never answer. Less
+than a tool's usual time-out, so that a step is told of the journal before its own time is over."""
+CLOSE_SECONDS = 2.0
+"""Seconds that connections may take to say good-bye to the server."""
 
 _SQLALCHEMYS = ("host", "port", "prepared_statement_cache_size")
 """Parameters of a URL that SQLAlchemy reads."""
 _FILES = ("sslcert", "sslcrl", "sslkey", "sslrootcert")
 """Parameters that name a file, of which asyncpg says only that it is not there."""
+
+_OWN = ("default_transaction_isolation", "idle_in_transaction_session_timeout", "lock_timeout")
+"""Settings of a session that the journal relies on; see `_connect`."""
 
 
 class Postgres(Database):
@@ -58,6 +67,9 @@ class Postgres(Database):
             raise JournalUnavailable(
                 f"the journal {self.shown} cannot be used: {error}; correct the parameters of its URL"
             ) from error
+        # It logs a connection that is lost while it is closed, with a traceback; here that is told in words, or not.
+        logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
+        event.listen(self._writer.sync_engine, "handle_error", _give_up_all)
         self._reader = self._writer.execution_options(isolation_level="REPEATABLE READ")
 
     async def write(self, work: Work[T]) -> T:
@@ -80,8 +92,9 @@ class Postgres(Database):
                 ) from error
 
     async def close(self) -> None:
-        with self._border():
-            await self._writer.dispose()
+        with self._border(), suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._writer.dispose()
 
 
 def _arguments(url: URL) -> tuple[URL, dict[str, Any]]:
@@ -98,6 +111,9 @@ def _arguments(url: URL) -> tuple[URL, dict[str, Any]]:
         query["sslmode"] = query.pop("ssl")
     if query.pop("channel_binding", None) == "require":
         raise ValueError("channel_binding=require is more than asyncpg can do")
+    for name in _OWN:
+        if name in query:
+            raise ValueError(f"{name} is set by Longshift itself")
     for name in _FILES:
         if name in query and not Path(str(query[name])).is_file():
             raise ValueError(f"there is no file {query[name]!r}, its {name}")
@@ -111,6 +127,12 @@ def _arguments(url: URL) -> tuple[URL, dict[str, Any]]:
         "timeout": seconds if seconds > 0 else CONNECT_SECONDS,
     }
     return url.set(drivername="postgresql+asyncpg", query=sqlalchemys), given
+
+
+def _give_up_all(context: ExceptionContext) -> None:
+    """Let a connection that is lost, or that gave no answer in time, take with it all that are older than its loss.
+    SQLAlchemy would not after a time-out, and each would be waited for in turn."""
+    context.invalidate_pool_on_disconnect = context.is_disconnect
 
 
 async def _connect(**given: Any) -> Any:

@@ -32,7 +32,7 @@ def replace_rows(connection: Connection, run_id: str, rows: RunRows, expected: R
     """Let a run have these rows and no others, or find it so. Returns False, and changes nothing, where its rows are
     not the `expected` ones any more: a worker has written meanwhile."""
     if connection.dialect.name == "postgresql":
-        # A worker enters a tool call without a look at its run's row. Runs first, as every writer of several tables.
+        # A worker enters a tool call without a lock of its run's row. Runs first, as every writer of several tables.
         connection.execute(text(f"LOCK TABLE {', '.join(OF_A_RUN)} IN EXCLUSIVE MODE"))
     standing = read_rows(connection, run_id)
     if standing != {name: list(expected.get(name, ())) for name in OF_A_RUN}:

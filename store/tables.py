@@ -130,7 +130,7 @@ class ModelCallRow(SQLModel, table=True):
     failure: str | None = Field(default=None, sa_type=Words)
     """JSON of the longshift.turns.ModelFailure."""
     sender: str = Field(sa_type=Words)
-    """The execution of its activity that sent it: the activity's id and when it started."""
+    """The execution of its activity that sent it, as longshift.executions names it."""
     started_at: float
     ended_at: float | None = None
     fund: str | None = Field(default=None, sa_type=Words)

@@ -9,7 +9,7 @@ HEAD = "0006"
 
 _LOCK = 7_411_866_318_202_511
 """PostgreSQL's advisory lock under which a schema is changed; any number that nobody else uses."""
-LOCK_SECONDS = 45
+LOCK_SECONDS = 25
 """Seconds to wait on PostgreSQL for a lock, while another worker changes the schema: more than a step waits."""
 
 

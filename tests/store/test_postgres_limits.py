@@ -65,7 +65,7 @@ async def test_a_start_waits_longer_for_another_s_migration_than_a_step_for_a_lo
         migrations.upgrade(connection)
         return connection.execute(text(limits)).scalar_one()
 
-    assert await database.write(found) == "45s"
+    assert await database.write(found) == "25s"
     assert await database.write(lambda connection: connection.execute(text(limits)).scalar_one()) == "50ms"
     await database.close()
 
@@ -104,24 +104,45 @@ async def test_a_worker_that_stands_still_in_its_transaction_lets_others_pass_an
     await journal.close()
 
 
-async def test_a_server_that_stands_still_is_told_and_its_connection_is_given_up(
+async def test_a_server_that_stands_still_is_told_once_and_its_connections_are_given_up(
     migrated: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres, "CONNECTIONS", 1)
     journal = await Journal.open(migrated)
-    stopped = await journal._database.read(
-        lambda connection: int(connection.execute(text("SELECT pg_backend_pid()")).scalar_one())
-    )
-    os.kill(stopped, signal.SIGSTOP)
+    stopped = set(await asyncio.gather(*(_backend(journal) for _ in range(3))))
+    assert len(stopped) == 3  # each has a connection of its own
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
     try:
         with monkeypatch.context() as only:
             only.setattr(postgres, "ANSWER_SECONDS", 0.2)
             with pytest.raises(JournalUnavailable, match="no answer in time; check that PostgreSQL runs"):
                 await journal.run("nobody")
         assert await journal.run("nobody") is None
+        assert await _backend(journal) not in stopped
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+    await journal.close()
+
+
+async def test_a_server_that_stands_still_does_not_keep_a_process_from_ending(
+    migrated: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(postgres, "CLOSE_SECONDS", 0.2)
+    journal = await Journal.open(migrated)
+    stopped = await _backend(journal)
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        await journal.close()
     finally:
         os.kill(stopped, signal.SIGCONT)
-    await journal.close()
+    assert caplog.text == ""
+
+
+async def _backend(journal: Journal) -> int:
+    """The process of the server that serves a transaction, which takes long enough for another to begin meanwhile."""
+    pid = text("SELECT pg_backend_pid() FROM pg_sleep(0.1)")
+    return await journal._database.read(lambda connection: int(connection.execute(pid).scalar_one()))
 
 
 async def test_a_process_whose_connections_are_all_at_work_says_so(
@@ -204,6 +225,7 @@ async def test_the_usual_parameters_of_a_url_are_taken(migrated: str, parameter:
         ("sslmode=always", "`sslmode` parameter must be one of"),
         ("sslrootcert=/nowhere/root.crt", "there is no file '/nowhere/root.crt', its sslrootcert; correct the"),
         ("channel_binding=require", "channel_binding=require is more than asyncpg can do; correct the parameters"),
+        ("lock_timeout=60000", "lock_timeout is set by Longshift itself; correct the parameters"),
         ("connect_timeout=soon", "connect_timeout=soon is no number of seconds; correct the parameters of its URL"),
         ("port=none", "non-integer port arguments: ('none',); correct the parameters of its URL"),
     ],
