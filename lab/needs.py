@@ -60,13 +60,9 @@ def _cut_off_by(run: RunFigures, limit: Status) -> bool:
     return run.status == limit or any(f'"reason":"{limit}:' in detail for detail in run.held)
 
 
-def _wraps_up(run: RunFigures) -> bool:
-    return run.limits.wrap_up and run.limits.on_limit != "wait"
-
-
 def _model_calls(run: RunFigures) -> float:
     """Its calls; of one that was cut off, without the last, which may have been the wrap-up in another's place."""
-    return run.model_calls - (_wraps_up(run) and not _finished(run) and run.model_calls > 0)
+    return run.model_calls - (run.limits.wraps_up and not _finished(run) and run.model_calls > 0)
 
 
 def _tool_calls(run: RunFigures) -> float:
@@ -75,12 +71,12 @@ def _tool_calls(run: RunFigures) -> float:
 
 def _tokens(run: RunFigures) -> float:
     """The tokens charged. Where it wraps up, only those before its last call, for which a whole turn must be left."""
-    return run.tokens_before if _wraps_up(run) else run.charged_tokens
+    return run.tokens_before if run.limits.wraps_up else run.charged_tokens
 
 
 def _budget(run: RunFigures) -> float:
     """What its calls had to find in the budget; where that cut it off, what the next one would have had to."""
-    if _cut_off_by(run, Status.MODEL_COST_LIMIT) and not _wraps_up(run):
+    if _cut_off_by(run, Status.MODEL_COST_LIMIT) and not run.limits.wraps_up:
         return max(run.budget_needed, run.exposure + run.limits.estimate - 1)
     return run.budget_needed
 
@@ -90,21 +86,21 @@ def _seconds(run: RunFigures) -> float:
 
 
 QUANTITIES = (
-    Quantity("model_calls", _model_calls, "no model call was made", beyond=_wraps_up),
+    Quantity("model_calls", _model_calls, "no model call was made", beyond=lambda run: run.limits.wraps_up),
     Quantity("tool_calls", _tool_calls, "no tool was called"),
     Quantity(
         "total_output_tokens",
         _tokens,
         "no output token was counted",
         counted=False,
-        beyond=lambda run: _wraps_up(run) and run.limits.output_tokens + 1,
+        beyond=lambda run: run.limits.wraps_up and run.limits.output_tokens + 1,
     ),
     Quantity(
         "model_budget_cents",
         _budget,
         "no budget refuses its calls: nothing was spent before the last one, and no estimate is set",
         counted=False,
-        beyond=lambda run: _wraps_up(run) and run.limits.estimate,
+        beyond=lambda run: run.limits.wraps_up and run.limits.estimate,
     ),
     Quantity("seconds", _seconds, "no run took any time", counted=False),
 )

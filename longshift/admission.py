@@ -179,7 +179,7 @@ def _summary(state: RunState, appending: Sequence[Weight]) -> SummaryCall | None
     """The call that has what leaves the window summarized, where the policy asks for it and the limits leave a further
     call, and one more for a wrap-up's report: of the last one nothing is spent on a summary."""
     limits, window = state.limits, state.window
-    further = 2 if _wraps_up(state) else 1
+    further = 2 if limits.wraps_up else 1
     tokens_left = limits.total_output_tokens - state.output_tokens
     if (
         window is None
@@ -225,17 +225,13 @@ def working_left(state: RunState) -> float:
     return min(state.limits.working_seconds - state.working_milliseconds / 1000, MAX_DURATION)
 
 
-def _wraps_up(state: RunState) -> bool:
-    return state.limits.wrap_up and state.limits.on_limit != "wait"
-
-
 def _last_call(state: RunState) -> Status | None:
     """The limit that leaves only one more model call, where the run wraps up.
 
     For the output tokens the last call is the first that may use up the rest, since none knows what it will use.
     """
     limits = state.limits
-    if not _wraps_up(state):
+    if not limits.wraps_up:
         return None
     if state.model_calls == limits.model_calls - 1:
         return Status.MODEL_CALL_LIMIT

@@ -74,6 +74,11 @@ class Limits(BaseModel):
         """The run's budget in micro-USD, rounded down."""
         return _micro_usd(self.model_budget_cents, ROUND_FLOOR)
 
+    @property
+    def wraps_up(self) -> bool:
+        """Whether the last call that the limits leave is for a report. A run that waits at its limits has no last one."""
+        return self.wrap_up and self.on_limit != "wait"
+
     def changed(self, changes: object) -> Self:
         """These limits with `changes`, a mapping of field name to new absolute value.
 
