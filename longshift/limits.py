@@ -76,7 +76,7 @@ class Limits(BaseModel):
 
     @property
     def wraps_up(self) -> bool:
-        """Whether the last call that the limits leave is for a report. A run that waits at its limits has no last one."""
+        """Whether the last call that the limits leave is for a report. A run that waits at its limits has none."""
         return self.wrap_up and self.on_limit != "wait"
 
     def changed(self, changes: object) -> Self:
