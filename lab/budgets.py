@@ -23,10 +23,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from lab.formulas import ROUNDING, budget_for, of_scipy, wilson_interval
-from lab.needs import QUANTITIES, Measured
+from lab.formulas import DEVIATIONS, ROUNDING, budget_for, of_scipy, wilson_interval
+from lab.needs import QUANTITIES, Measured, completed
 from longshift.limits import Limits, cents
-from longshift.status import Status
 from store.runs import RunFigures
 
 FEWEST = 30
@@ -41,8 +40,6 @@ REFUTED = 0.05
 """The probability below which the test refutes that every step has the same chance."""
 SLICES = 100
 """Steps into which an amount that is no count of steps is cut, for the geometric fit."""
-Z = 1.959963984540054
-"""Of a 95 % interval."""
 
 Way = Literal["Kaplan-Meier", "geometric fit", "geometric fit, if the shape holds beyond what was seen"]
 
@@ -99,7 +96,7 @@ def budget_within(measured: Sequence[Measured], within: float, *, step: float = 
         return Budget(seen.value, seen.low, seen.high, "Kaplan-Meier")
     finished = sum(one.finished for one in measured)
     some = sum(one.finished and one.used > 0 for one in measured)
-    needs = max(FEWEST, math.ceil(Z**2 * within / eps))  # of which none is past it, by Wilson's interval
+    needs = max(FEWEST, math.ceil(DEVIATIONS**2 * within / eps))  # of which none is past it, by Wilson's interval
     for_shape = math.ceil(FEWEST * finished / max(some, 1))  # those that used none show none
     at_best = max(FEWEST, for_shape, math.ceil(FURTHER / eps - ROUNDING))
     if finished < at_best:
@@ -152,7 +149,7 @@ def _seen(measured: Sequence[Measured], eps: float) -> _Seen:
             continue
         at_risk = len(ordered) - bisect_left(ordered, at)
         worth = math.floor(at_risk / before + ROUNDING)  # runs without a cut-off one that it is worth, by Peto
-        deviation = Z * math.sqrt(eps * (1 - eps) / worth)
+        deviation = DEVIATIONS * math.sqrt(eps * (1 - eps) / worth)
         if seen.low is None and left - eps <= deviation:
             seen = replace(seen, low=at)
         if seen.value is None and (left * worth + 1) / (worth + 1) <= eps + ROUNDING:
@@ -317,7 +314,7 @@ def propose(agent: str, runs: Sequence[RunFigures], within: float) -> Proposal:
         agent=agent,
         within=within,
         runs=len(mine),
-        finished=sum(run.status == Status.COMPLETED for run in mine),
+        finished=sum(map(completed, mine)),
         models=tuple(sorted({run.model for run in mine})),
         found=found,
     )

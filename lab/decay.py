@@ -15,13 +15,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lab.formulas import Decay, Interval, fit_decay, of_scipy
+from lab.formulas import DEVIATIONS, Decay, Interval, fit_decay, of_scipy
 from lab.rate import Rate
 
 CHANCE = 0.05
 """The probability below which a difference is no accident."""
-DEVIATIONS = 1.959964
-"""Between an estimate and the ends of its 95 % interval."""
 FAR, NEAR = 40.0, 1e-12
 """Between these lies the logarithm of success, its sign left out: beyond them it is never and always."""
 

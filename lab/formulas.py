@@ -19,6 +19,8 @@ ROUNDING = 1e-9
 """Relative size below which a difference is one of rounding."""
 CONFIDENCE = 0.95
 """Of an interval."""
+DEVIATIONS = 1.959963984540054
+"""Between an estimate and the ends of such an interval."""
 MOST = 10**15
 """Of steps, attempts or trials; more would not be told apart by a float."""
 

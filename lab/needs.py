@@ -46,23 +46,24 @@ class Quantity:
         beyond = [self.beyond(run) for run in runs]
         least = min(beyond, default=0)
         used = [self.of(run) + more - least for run, more in zip(runs, beyond, strict=True)]
-        return [Measured(one, _finished(run)) for one, run in zip(used, runs, strict=True)], least
+        return [Measured(one, completed(run)) for one, run in zip(used, runs, strict=True)], least
 
 
-def _finished(run: RunFigures) -> bool:
+def completed(run: RunFigures) -> bool:
+    """Whether a run came to its own end, so that it tells what it needed."""
     return run.status == Status.COMPLETED
 
 
 def _cut_off_by(run: RunFigures, limit: Status) -> bool:
     """Whether a limit ended a run, or held one that did not complete: so begins the reason of such a wait."""
-    if _finished(run):
+    if completed(run):
         return False
     return run.status == limit or any(f'"reason":"{limit}:' in detail for detail in run.held)
 
 
 def _model_calls(run: RunFigures) -> float:
     """Its calls; of one that was cut off, without the last, which may have been the wrap-up in another's place."""
-    return run.model_calls - (run.limits.wraps_up and not _finished(run) and run.model_calls > 0)
+    return run.model_calls - (run.limits.wraps_up and not completed(run) and run.model_calls > 0)
 
 
 def _tool_calls(run: RunFigures) -> float:
