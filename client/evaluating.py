@@ -61,7 +61,9 @@ async def evaluate_run(shifts: Shifts, agents: Mapping[str, Agent], run_id: str)
     """
     found = await shifts.state(run_id)
     if found.closed_at is None:
-        raise Refused(f"{run_id}: has not ended and cannot be judged; wait for its end with: longshift result {run_id}")
+        raise Refused(
+            f"{run_id}: has not ended and cannot be judged; wait for its end with: longshift result {run_id} --wait"
+        )
     checks = checks_of(agents, found.agent, run_id)
     result = await shifts.result(run_id)
     head = Head(length=result.messages, digest=result.digest) if result.messages else Head()
