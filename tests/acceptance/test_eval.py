@@ -73,7 +73,9 @@ def test_what_cannot_be_judged_is_refused_in_words(up: Up) -> None:
     under_way = up("start", TASK, "--endpoint", "hung").out.strip()
     unjudged = ran(up, "--agent", "unjudged")
 
-    up("eval", under_way).refused(f"{under_way}: has not ended and cannot be judged", f"longshift result {under_way} --wait")
+    up("eval", under_way).refused(
+        f"{under_way}: has not ended and cannot be judged", f"longshift result {under_way} --wait"
+    )
     up("eval", unjudged).refused(f"{unjudged}: its agent unjudged declares no check; add some to its `evidence`")
     up("eval", "nobody").refused("there is no run 'nobody'")
     up("stop", under_way, "--now")
