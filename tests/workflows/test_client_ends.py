@@ -49,31 +49,22 @@ async def test_the_result_of_a_run_that_a_limit_ends(
     assert (seen.status, seen.result, seen.detail) == ("MODEL_CALL_LIMIT", result, result.detail)
 
 
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [("closing time", "closing time"), ("f\udcfcr heute", "f?r heute")],  # so a command line gives what is not UTF-8
+)
 async def test_the_result_of_a_run_that_was_stopped(
-    shifts: Shifts, client: Client, queue: str, journal_url: str
+    shifts: Shifts, client: Client, queue: str, journal_url: str, reason: str, told: str
 ) -> None:
     model = Script("Never.", held=[1])
     async with shop_open(client, queue, journal_url, PARROT, model):
         run_id = await shifts.start(GIVEN)
         await model.asked(1)
-        await shifts.stop(run_id, mode="now", reason="closing time")
+        await shifts.stop(run_id, mode="now", reason=reason)
         result = await shifts.result(run_id)
     assert result.status is Status.STOP_REQUESTED
-    assert "closing time" in result.detail
+    assert told in result.detail
     assert result.model_calls == 1
-
-
-async def test_a_stop_stops_whatever_stands_in_its_reason(
-    shifts: Shifts, client: Client, queue: str, journal_url: str
-) -> None:
-    model = Script("Never.", held=[1])
-    async with shop_open(client, queue, journal_url, PARROT, model):
-        run_id = await shifts.start(GIVEN)
-        await model.asked(1)
-        await shifts.stop(run_id, mode="now", reason="f\udcfcr heute")  # so a command line gives what is not UTF-8
-        result = await shifts.result(run_id)
-    assert result.status is Status.STOP_REQUESTED
-    assert "f?r heute" in result.detail
 
 
 async def test_the_result_of_a_cancelled_run_has_all_counters(
