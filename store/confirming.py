@@ -17,7 +17,7 @@ from longshift.chain import GENESIS, Head, extend
 from longshift.contracts import Decision, Entry, RunResult
 from longshift.jsontext import canonical
 from longshift.messages import AssistantMessage, Weight, text_of
-from store.engine import shown
+from store.database import shown
 from store.errors import JournalMismatch, JournalUnavailable
 from store.memory import forget
 from store.prepared import Prepared

@@ -18,11 +18,9 @@ from pathlib import Path
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from store.database import Database, T, Work, shown
+from store.database import Database, T, Work
 from store.errors import JournalUnavailable
 from store.postgres import Postgres
-
-__all__ = ["Database", "open_database", "shown"]
 
 _Identity = tuple[int, int]
 """Device and inode of a file, which stay with it under any name."""

@@ -7,7 +7,8 @@ from pathlib import Path
 from sqlalchemy import Connection, make_url, text
 from sqlalchemy.exc import ArgumentError
 
-from store.engine import open_database, shown
+from store.database import shown
+from store.engine import open_database
 from store.errors import JournalUnavailable
 from store.migrations import HEAD, revision
 

@@ -14,7 +14,8 @@ from longshift.tools import Kind
 from longshift.turns import ModelFailure, Turn
 from store import calls, funds, ledger, memory, rebuilding, runs, tool_calls, transcripts
 from store.calls import Answered, Failed, Found, Fresh, Lost
-from store.engine import Database, open_database
+from store.database import Database
+from store.engine import open_database
 from store.funds import Draw
 from store.ledger import Begun, Fenced, Standing
 from store.migrations import upgrade
