@@ -7,7 +7,7 @@ run again, and journal work, which is idempotent, are left to the platform's ret
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from longshift import contracts
-from longshift.contracts import InputRefused
+from longshift.run_input import InputRefused
 from longshift.turns import ModelFailure
 
 KNOWN = ApplicationErrorCategory.BENIGN

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from activities.toolbox import Toolbox
 from endpoints.config import EndpointConfig, ServerConfig
 from longshift.agent import Agent
-from longshift.contracts import EndpointFacts, InputRefused, RunInput, RunSpec
+from longshift.contracts import EndpointFacts, RunSpec
 from longshift.episode import validate_episode
 from longshift.funds import UNCOUNTED
 from longshift.messages import Message, SystemMessage, UserMessage
+from longshift.run_input import InputRefused, RunInput
 
 UNTIMED_SECONDS = 3600.0
 """Seconds a call may take at an endpoint that has no time-out of its own, which only a replay may have."""

@@ -14,9 +14,10 @@ from activities.model_calls import ModelCalls
 from activities.opening import equip, opening, resolve
 from activities.tool_calls import ToolCalls
 from longshift import contracts
-from longshift.contracts import CheckAttributes, CheckedAttributes, CloseRun, InputRefused, OpenedRun, OpenRun
+from longshift.contracts import CheckAttributes, CheckedAttributes, CloseRun, OpenedRun, OpenRun
 from longshift.funds import unknown
 from longshift.recording import record
+from longshift.run_input import InputRefused
 from store.errors import JournalMismatch, JournalUnavailable
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from activities import failures
 from longshift import jsontext
 from longshift.agent import Agent, schemas_bytes
-from longshift.contracts import InputRefused, ToolServer
+from longshift.contracts import ToolServer
+from longshift.run_input import InputRefused
 from longshift.tools import Tool, ToolSpec
 from toolsets.mcp.errors import ServerAway, ServerUnfit
 

@@ -23,9 +23,10 @@ from pydantic import JsonValue
 from bench.processes import environment, open_files, polled, resident_bytes
 from examples.shop.supplier import Order
 from examples.shop.tools import SUPPLIER
-from longshift.contracts import RunInput, RunResult
+from longshift.contracts import RunResult
 from longshift.messages import ToolMessage
 from longshift.observations import read
+from longshift.run_input import RunInput
 from store.journal import Journal
 from tests.acceptance.order_house import ARGUMENTS, EFFECT, HeldBook, OrderHouse, Verdict, agent_of, order_house
 from worker.child import Child

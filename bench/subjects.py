@@ -10,7 +10,7 @@ from typing import Literal
 from bench import material, script
 from bench.processes import environment
 from longshift import contracts
-from longshift.contracts import RunInput
+from longshift.run_input import RunInput
 from worker.child import Child
 
 CHECKOUT = Path(__file__).resolve().parents[1]

@@ -27,12 +27,12 @@ from longshift.contracts import (
     OpenedRun,
     OpenRun,
     RanTool,
-    RunInput,
     RunResult,
     RunTool,
     SettledEffect,
     SettleEffect,
 )
+from longshift.run_input import RunInput
 from longshift.state import Carried
 from longshift.turns import ModelFailure
 from worker import plugin

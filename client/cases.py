@@ -16,8 +16,9 @@ from endpoints.config import ReplayTurn
 from endpoints.replay import load_turns
 from examples.shop.evidence import check_drafts
 from longshift import jsontext
-from longshift.contracts import InputRefused, RunInput, RunResult, read_input
+from longshift.contracts import RunResult
 from longshift.messages import Message
+from longshift.run_input import InputRefused, RunInput, read_input
 from longshift.status import Status
 
 EVIDENCE = frozenset({"drafts_cents", "evidence"})

@@ -19,7 +19,8 @@ from client.local import KeptWorker, WorkerFailed, connect_to, isolated, journal
 from client.shifts import Shifts
 from client.story import StoryLine
 from examples.shop.evidence import Evidence, check_drafts
-from longshift.contracts import RunInput, RunResult
+from longshift.contracts import RunResult
+from longshift.run_input import RunInput
 from longshift.status import Status
 from worker.child import KILL_SECONDS
 from worker.dev_server import DevServer

@@ -17,10 +17,11 @@ from examples.shop.evidence import EXPECTED
 from examples.shop.supplier import HOST, Book, Order, Supplier
 from examples.shop.tools import SUPPLIER, place_order
 from longshift import observations
-from longshift.contracts import RunInput, RunResult
+from longshift.contracts import RunResult
 from longshift.messages import Message, ToolMessage
 from longshift.questions import Question
 from longshift.remedies import commands
+from longshift.run_input import RunInput
 from longshift.status import Status
 from worker.settings import BUYER_TURNS
 

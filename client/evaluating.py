@@ -10,7 +10,6 @@ from client.errors import Refused
 from client.replay import Outcome, play
 from client.shifts import Shifts
 from longshift.agent import Agent
-from longshift.chain import Head
 from longshift.contracts import RunResult
 from longshift.evidence import EvidenceCheck, Graded, Trajectory, Verdict, grade
 
@@ -66,8 +65,7 @@ async def evaluate_run(shifts: Shifts, agents: Mapping[str, Agent], run_id: str)
         )
     checks = checks_of(agents, found.agent, run_id)
     result = await shifts.result(run_id)
-    head = Head(length=result.messages, digest=result.digest) if result.messages else Head()
-    messages = tuple(await shifts.transcript(run_id, head))
+    messages = tuple(await shifts.transcript(run_id, result.head))
     return Evaluated(run_id, found.agent, result, tuple(grade(checks, Trajectory(result, messages))))
 
 

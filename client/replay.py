@@ -33,7 +33,6 @@ from endpoints.config import EndpointConfig, ReplayConfig
 from endpoints.replay import ReplayEndpoint
 from longshift import contracts
 from longshift.agent import Agent
-from longshift.chain import Head
 from longshift.contracts import CallModel, OpenRun, RunResult
 from longshift.messages import Message
 from store.errors import JournalError
@@ -180,8 +179,7 @@ class Play:
                 await self._start(stage.client)
                 result = await stage.shifts.result(self.run_id)
                 if result.messages:
-                    head = Head(length=result.messages, digest=result.digest)
-                    transcript = tuple(await stage.journal.transcript(self.run_id, head))
+                    transcript = tuple(await stage.journal.transcript(self.run_id, result.head))
         except TimeoutError:
             self._problems.append("the run did not end though its deadline has passed: workflow or worker is stuck")
         except (ClientError, JournalError, NoServer, RPCError) as error:

@@ -27,11 +27,12 @@ from client.story import StoryLine
 from longshift import contracts, inbox, jsontext
 from longshift.agent import AGENT_NAME
 from longshift.chain import Head
-from longshift.contracts import InputRefused, RunInput, RunResult, read_input
+from longshift.contracts import RunResult
 from longshift.inbox import MessageRefused
 from longshift.limits import Limits, LimitsRefused
 from longshift.messages import Message
 from longshift.questions import Question
+from longshift.run_input import InputRefused, RunInput, read_input
 from longshift.state import RunState
 from longshift.status import Status
 

@@ -20,12 +20,12 @@ from longshift.contracts import (
     Entry,
     OpenedRun,
     RanTool,
-    RunInput,
     RunTool,
     SettledEffect,
     SettleEffect,
 )
 from longshift.messages import Message, ToolMessage
+from longshift.run_input import RunInput
 from longshift.status import Status
 from longshift.turns import ModelFailure
 

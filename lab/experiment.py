@@ -27,7 +27,6 @@ from endpoints.config import EndpointConfig
 from lab.fan_out import PROGRESS, SHARE, WORKFLOW, FanOut, Reliability
 from lab.plan import Plan, Planned, runs_of
 from lab.stock import AGENTS, Grade, grade
-from longshift.chain import Head
 from longshift.contracts import RunResult
 from longshift.evidence import Trajectory
 from store.journal import Journal
@@ -197,8 +196,7 @@ async def _ended(client: Client) -> int | None:
 async def _graded(journal: Journal, shifts: Shifts, planned: Planned) -> Graded:
     result = await shifts.result(planned.run_id)
     row = await journal.run(planned.run_id)
-    head = Head(length=result.messages, digest=result.digest)
-    messages = await journal.transcript(planned.run_id, head) if result.messages else ()
+    messages = await journal.transcript(planned.run_id, result.head) if result.messages else ()
     trajectory = Trajectory(result, tuple(messages))
     seconds = row.closed_at - row.opened_at if row is not None and row.closed_at is not None else None
     return Graded(planned, result, grade(planned.task, planned.condition, trajectory), seconds)

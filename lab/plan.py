@@ -7,7 +7,7 @@ from itertools import islice
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from lab.stock import Condition, Task, task
-from longshift.contracts import RunInput
+from longshift.run_input import RunInput
 
 SECONDS = 30 * 86_400.0
 """Deadline of a run: none is about time, and an experiment may be interrupted for a while."""

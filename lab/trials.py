@@ -15,8 +15,9 @@ from endpoints.config import ReplayConfig
 from endpoints.replay import ReplayEndpoint
 from lab.models import Model
 from longshift.agent import Agent
-from longshift.contracts import RunInput, RunResult
+from longshift.contracts import RunResult
 from longshift.messages import Message
+from longshift.run_input import RunInput
 
 PATIENT: Mapping[str, JsonValue] = {"seconds": 600}
 """Limits of every trial: none is about time, and the machine may be busy."""

@@ -4,20 +4,18 @@ A transcript never crosses: it goes by reference, as the head of its chain and t
 """
 
 from functools import lru_cache
-from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator
-from pydantic_core import to_json
+from pydantic import Field, JsonValue, field_validator
 
 from longshift import jsontext
 from longshift.agent import AgentSpec
 from longshift.chain import Head
 from longshift.context import Excerpt
-from longshift.funds import FundName
-from longshift.limits import MAX_PROBLEMS, Limits, LimitsRefused, cents, first_problems
+from longshift.limits import cents
 from longshift.memory import Memory
 from longshift.messages import AssistantMessage, Message, Payload, ToolCall, ToolMessage, Weight, usual
 from longshift.recording import Recorded
+from longshift.run_input import RunInput
 from longshift.status import Status
 from longshift.turns import Turn
 
@@ -81,75 +79,6 @@ its time ran out, or its tool says so."""
 TOOL_MARGIN = 5.0
 """Seconds beyond a tool's own time-out, which its activity keeps itself, for reading and writing the journal: so long
 its worker may still record what it brought."""
-
-MAX_INPUT_BYTES = 256 * 1024
-"""Bytes of a run's input, a signal or an update that are accepted; Temporal refuses a payload past 2 MiB."""
-
-
-class InputRefused(ValueError):
-    """A run's input is bad. `problems` maps a field to what is wrong with it and the remedy, for the first few."""
-
-    def __init__(self, problems: dict[str, str]) -> None:
-        self.problems = first_problems(problems)
-        super().__init__("; ".join(f"{name}: {text}" for name, text in self.problems.items()))
-
-
-class RunInput(BaseModel):
-    """What a person gives to start a run. Unknown fields are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    agent: str
-    """Name of an agent that the workers know."""
-    task: str | None = None
-    """The user's message; the agent's system prompt goes before it."""
-    messages: tuple[Message, ...] = ()
-    """Instead of a task: the whole opening of the transcript."""
-    limits: dict[str, JsonValue] = Field(default_factory=dict)
-    """Limits that differ from the agent's, by name."""
-    endpoint: str | None = None
-    """Name of an endpoint that the workers know, instead of the agent's."""
-    fund: FundName | None = Field(None, exclude_if=usual(None))
-    """Name of a fund in the journal that pays for the model calls, instead of the agent's, if it has one."""
-
-
-def read_input(args: tuple[Any, ...]) -> RunInput:
-    """The run's input from whatever a workflow was started with.
-
-    Raises InputRefused, naming the bad fields.
-    """
-    if len(args) != 1 or not isinstance(args[0], dict):
-        example = '{"agent": "shop", "task": "..."}'
-        raise InputRefused({"input": f"must be exactly one JSON object, like {example}"})
-    try:
-        jsontext.check(args[0])
-    except ValueError as error:
-        raise InputRefused({"input": str(error)}) from None
-    size = len(to_json(args[0]))
-    if size > MAX_INPUT_BYTES:
-        raise InputRefused({"input": f"has {size} bytes, at most {MAX_INPUT_BYTES} are accepted"})
-    try:
-        given = RunInput.model_validate(args[0])
-    except ValidationError as error:
-        named = error.errors()[:MAX_PROBLEMS]
-        raise InputRefused({_place(e["loc"]): e["msg"].removeprefix("Value error, ")[:200] for e in named}) from None
-    if (given.task is None) == (not given.messages):
-        raise InputRefused({"task": "give either a task (text) or messages (a transcript to go on from), not both"})
-    if given.task is not None and not given.task.strip():
-        raise InputRefused({"task": "is blank; say what the agent shall do"})
-    try:
-        Limits().changed(given.limits)
-    except LimitsRefused as refused:
-        raise InputRefused({f"limits.{name}": text for name, text in refused.problems.items()}) from None
-    try:
-        jsontext.canonical(args[0])
-    except ValueError:
-        raise InputRefused({"messages": "a call's arguments hold a number that is out of range"}) from None
-    return given
-
-
-def _place(location: tuple[int | str, ...]) -> str:
-    return ".".join(str(part) for part in location)[:120] or "input"
 
 
 class EndpointFacts(Payload):
@@ -386,6 +315,11 @@ class RunResult(Payload):
     """Those of them that may or may not have happened: effects that were dispatched and never settled."""
     working_seconds: float = 0
     notes: tuple[str, ...] = ()
+
+    @property
+    def head(self) -> Head:
+        """Where the transcript's chain ends; where it begins, if there is none."""
+        return Head(length=self.messages, digest=self.digest) if self.messages else Head()
 
     def document(self) -> dict[str, JsonValue]:
         """The result as the command line prints it; money also in US cents."""

@@ -15,20 +15,10 @@ from longshift import admission, contracts, effects, inbox, judgement
 from longshift.admission import Allowance, End, Hold
 from longshift.agent import schemas_bytes
 from longshift.batches import Planned, portions
-from longshift.contracts import (
-    CloseRun,
-    Entry,
-    InputRefused,
-    OpenRun,
-    RunInput,
-    RunResult,
-    RunSpec,
-    read_input,
-    shared_spec,
-    spec_text,
-)
+from longshift.contracts import CloseRun, Entry, OpenRun, RunResult, RunSpec, shared_spec, spec_text
 from longshift.judgement import Batch
 from longshift.messages import ToolMessage
+from longshift.run_input import InputRefused, RunInput, read_input
 from longshift.state import Answer, Carried, RunState, Stop
 from longshift.status import CLOSED_WELL, Status
 from longshift.turns import ModelFailure

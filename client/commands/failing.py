@@ -4,7 +4,7 @@ from client.cases import CasesRefused
 from client.errors import ClientError
 from client.inert import inert
 from client.local import WorkerFailed
-from longshift.contracts import InputRefused
+from longshift.run_input import InputRefused
 from worker.attributes import AttributesRefused
 from worker.connection import NoServer
 from worker.dev_server import ServerFailed

@@ -25,7 +25,8 @@ from client.errors import ClientError
 from client.inert import inert
 from client.main import INTERRUPTED
 from endpoints.config import OpenAIConfig
-from longshift.contracts import RunInput, RunResult
+from longshift.contracts import RunResult
+from longshift.run_input import RunInput
 from worker.connection import NoServer
 
 HINT_SECONDS = 2.0

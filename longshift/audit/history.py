@@ -15,13 +15,13 @@ from longshift.contracts import (
     OpenedRun,
     OpenRun,
     RanTool,
-    RunInput,
     RunResult,
     RunSpec,
     RunTool,
     SettledEffect,
     SettleEffect,
 )
+from longshift.run_input import RunInput
 from longshift.state import Carried
 from longshift.turns import ModelFailure, Turn
 

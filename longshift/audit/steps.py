@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 from longshift.audit.history import History, Part, Place, Step
-from longshift.contracts import CallModel, CloseRun, OpenedRun, OpenRun, RunInput, RunResult, RunTool, SettledEffect
+from longshift.contracts import CallModel, CloseRun, OpenedRun, OpenRun, RunResult, RunTool, SettledEffect
 from longshift.limits import LimitsRefused
 from longshift.messages import ToolCall, ToolMessage, arguments_digest
+from longshift.run_input import RunInput
 from longshift.status import CLOSED_WELL, Status
 from longshift.turns import Turn
 

@@ -22,10 +22,10 @@ from temporalio.service import RPCError
 from examples.shop.supplier import Book, Order, Supplier
 from examples.shop.tools import SUPPLIER
 from longshift import contracts, validate_episode
-from longshift.contracts import RunInput
 from longshift.messages import ToolMessage
 from longshift.observations import read
 from longshift.questions import Question
+from longshift.run_input import RunInput
 from longshift.status import Status
 from longshift.view import StateView
 from tests.acceptance.kill_points import SUPPLIERS, point_of

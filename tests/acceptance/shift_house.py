@@ -16,8 +16,9 @@ from temporalio.client import Client, WorkflowHandle
 
 from client.shifts import Shifts
 from longshift import validate_episode
-from longshift.contracts import RunInput, RunResult
+from longshift.contracts import RunResult
 from longshift.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+from longshift.run_input import RunInput
 from longshift.status import Status
 from store.journal import Journal
 from tests.acceptance import warm

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from temporalio.api.failure.v1 import Failure
 
-from longshift.contracts import TOOLS_AWAY, RunInput
+from longshift.contracts import TOOLS_AWAY
 from longshift.messages import ToolMessage
+from longshift.run_input import RunInput
 from longshift.status import Status
 from tests.acceptance.shift_house import PATIENCE, House
 from tests.acceptance.test_secrets import KEY, found_in, left_behind

@@ -20,8 +20,8 @@ import pytest
 
 from client.shifts import Shifts
 from client.watch.picture import ANSWERS, KEYS, LEAVE
-from longshift.contracts import RunInput
 from longshift.jsontext import canonical, sha256
+from longshift.run_input import RunInput
 from longshift.status import Status
 from tests.acceptance import warm
 from tests.acceptance.commands import LONGSHIFT, clean_environment, longshift

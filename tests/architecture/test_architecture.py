@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import activities.run_activities
-import longshift.contracts
+import longshift.run_input
 import longshift.state
 from activities.run_activities import Activities
 from longshift.messages import Payload
@@ -205,7 +205,7 @@ def test_requests_and_results_are_payloads() -> None:
     }
     assert names <= {payload.__name__ for payload in PAYLOADS}
     assert longshift.state.RunState.model_config.get("extra") == "ignore"
-    assert longshift.contracts.RunInput.model_config.get("extra") == "forbid", "people are told of a wrong field"
+    assert longshift.run_input.RunInput.model_config.get("extra") == "forbid", "people are told of a wrong field"
 
 
 FIRST_FIELDS = {

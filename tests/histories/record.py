@@ -20,8 +20,8 @@ from temporalio.testing import WorkflowEnvironment
 from examples.shop.agent import agent as shop
 from longshift import contracts
 from longshift.agent import Agent
-from longshift.contracts import RunInput
 from longshift.messages import ToolCall
+from longshift.run_input import RunInput
 from longshift.tools import ToolContext, ToolOutcomeUnknown, tool
 from longshift.turns import ModelFailure
 from longshift.view import StateView

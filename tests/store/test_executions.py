@@ -21,10 +21,11 @@ from longshift.agent import Agent
 from longshift.audit.rows import NOT_USED
 from longshift.chain import Head
 from longshift.context import Excerpt
-from longshift.contracts import CallModel, OpenRun, RanTool, RunInput, RunTool, SettledEffect, SettleEffect
+from longshift.contracts import CallModel, OpenRun, RanTool, RunTool, SettledEffect, SettleEffect
 from longshift.limits import Limits
 from longshift.messages import AssistantMessage, Message
 from longshift.observations import InThread, read
+from longshift.run_input import RunInput
 from longshift.turns import ModelFailure, Usage
 from store.errors import JournalMismatch, JournalUnavailable
 from store.funds import Draw

@@ -12,9 +12,10 @@ from endpoints.base import Reply, Request
 from endpoints.config import Price, ReplayConfig, ReplayError, ReplayTurn, highest_cost
 from endpoints.replay import ReplayEndpoint
 from longshift.agent import Agent
-from longshift.contracts import CallModel, Entry, OpenRun, RunInput
+from longshift.contracts import CallModel, Entry, OpenRun
 from longshift.funds import Fund
 from longshift.messages import UserMessage
+from longshift.run_input import RunInput
 from longshift.state import RunState
 from longshift.turns import ModelFailure
 from store.journal import Journal

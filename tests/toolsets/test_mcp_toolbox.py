@@ -8,7 +8,8 @@ from temporalio.exceptions import ApplicationError
 from activities import toolbox
 from activities.toolbox import Toolbox
 from longshift import Agent, tool
-from longshift.contracts import TOOL_MISSING, TOOLS_AWAY, InputRefused
+from longshift.contracts import TOOL_MISSING, TOOLS_AWAY
+from longshift.run_input import InputRefused
 from longshift.tools import ToolSpec
 from tests.toolsets.mcp_house import House, opened, stdio
 from toolsets.mcp.config import McpServerConfig

@@ -7,16 +7,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from longshift import Status, jsontext
-from longshift.contracts import (
-    MAX_INPUT_BYTES,
-    InputRefused,
-    RunInput,
-    RunResult,
-    read_input,
-    shared_spec,
-    spec_text,
-)
+from longshift.contracts import RunResult, shared_spec, spec_text
 from longshift.messages import UserMessage
+from longshift.run_input import MAX_INPUT_BYTES, InputRefused, RunInput, read_input
 from tests.store.shift import SPEC
 
 FIELDS = st.sampled_from(["agent", "task", "messages", "limits", "endpoint", "role", "content", "state"])

@@ -4,8 +4,9 @@ import pytest
 from click.testing import CliRunner
 
 from client.main import longshift
-from longshift.contracts import InputRefused, OpenRun, RunInput, RunSpec, read_input
+from longshift.contracts import OpenRun, RunSpec
 from longshift.funds import AmountRefused, Fund, micro_usd, most, refusal
+from longshift.run_input import InputRefused, RunInput, read_input
 from tests.store.shift import SPEC
 
 

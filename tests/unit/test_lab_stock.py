@@ -15,9 +15,10 @@ from lab.formulas import EXTRA
 from lab.plan import Plan, runs_of
 from lab.stock import AGENTS, CONDITIONS, SHELF, Condition, Grade, Task, grade, products_in, task
 from longshift import observations
-from longshift.contracts import RunResult, read_input
+from longshift.contracts import RunResult
 from longshift.evidence import Trajectory
 from longshift.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from longshift.run_input import read_input
 from longshift.status import Status
 
 DOCS = Path(__file__).parents[2] / "docs"

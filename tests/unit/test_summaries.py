@@ -6,8 +6,9 @@ import pytest
 
 from longshift import observations
 from longshift.chain import Head
-from longshift.contracts import CallModel, OpenRun, RunInput, RunResult, RunTool, SettleEffect
+from longshift.contracts import CallModel, OpenRun, RunResult, RunTool, SettleEffect
 from longshift.messages import ToolCall
+from longshift.run_input import RunInput
 from longshift.status import Status
 from workflows import summaries
 

@@ -8,7 +8,8 @@ from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 
 from longshift import contracts
-from longshift.contracts import RunInput, RunResult
+from longshift.contracts import RunResult
+from longshift.run_input import RunInput
 from longshift.view import StateView
 from store.journal import Journal
 from tests.workflows.running import GIVEN

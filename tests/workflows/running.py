@@ -15,8 +15,8 @@ from client.shifts import Shifts
 from endpoints.base import Endpoint, Reply, Request
 from endpoints.config import ReplayConfig
 from longshift.agent import Agent
-from longshift.contracts import RunInput
 from longshift.messages import AssistantMessage, ToolCall
+from longshift.run_input import RunInput
 from longshift.tools import tool
 from longshift.turns import CallFailed, ModelFailure, Usage
 from store.journal import Journal

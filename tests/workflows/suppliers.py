@@ -13,8 +13,9 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities import failures
 from longshift import Agent, ToolContext, contracts, tool
-from longshift.contracts import RanTool, RunInput, RunResult, RunTool
+from longshift.contracts import RanTool, RunResult, RunTool
 from longshift.questions import Question
+from longshift.run_input import RunInput
 from longshift.view import StateView
 from store.journal import Journal
 from tests.workflows.raw_runs import Handle, started, until

@@ -11,8 +11,8 @@ from temporalio.client import Client
 from client.errors import AlreadyStarted, NoSuchRun, Refused
 from client.shifts import Listed, Shifts
 from longshift import contracts
-from longshift.contracts import RunInput
 from longshift.messages import UserMessage
+from longshift.run_input import RunInput
 from longshift.status import Status
 from tests.workflows import raw_runs
 from tests.workflows.running import ESCAPES, GIVEN, PARROT, Script, call, shop_open, until, working

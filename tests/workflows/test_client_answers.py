@@ -15,9 +15,9 @@ from client.errors import NoJournal, NoSuchRun, Refused
 from client.shifts import Shifts
 from longshift import observations
 from longshift.agent import Agent
-from longshift.contracts import RunInput
 from longshift.messages import ToolMessage
 from longshift.questions import MAX_SHOWN, Question
+from longshift.run_input import RunInput
 from longshift.status import Status
 from longshift.tools import ToolOutcomeUnknown, tool
 from tests.workflows.running import ESCAPES, PARROT, Script, call, decisions, shop_open, story, until

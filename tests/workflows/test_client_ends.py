@@ -14,7 +14,7 @@ from temporalio.testing import WorkflowEnvironment
 from client.errors import NoJournal, Refused
 from client.shifts import Shifts
 from longshift import contracts
-from longshift.contracts import RunInput
+from longshift.run_input import RunInput
 from longshift.status import Status
 from store.journal import Journal
 from tests.workflows.running import ESCAPES, GIVEN, PARROT, Script, call, shop_open, story

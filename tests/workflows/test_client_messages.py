@@ -10,7 +10,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from client.errors import NoSuchRun, Refused
 from client.shifts import Shifts, Snapshot
-from longshift.contracts import RunInput
+from longshift.run_input import RunInput
 from longshift.status import Status
 from longshift.turns import ModelFailure
 from tests.workflows.running import ESCAPES, GIVEN, PARROT, Script, call, decisions, shop_open, story, until, working

@@ -18,9 +18,10 @@ from endpoints.config import AnthropicConfig, OpenAIConfig
 from endpoints.openai import OpenAIEndpoint
 from longshift import contracts, jsontext, validate_episode
 from longshift.agent import Agent, ContextPolicy, schemas_bytes
-from longshift.contracts import RunInput, RunResult
+from longshift.contracts import RunResult
 from longshift.limits import Limits
 from longshift.messages import Message, text_of
+from longshift.run_input import RunInput
 from longshift.status import Status
 from longshift.view import StateView
 from store.journal import Journal

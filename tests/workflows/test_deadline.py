@@ -6,9 +6,9 @@ import pytest
 from temporalio.client import Client
 
 from longshift import contracts
-from longshift.contracts import RunInput
 from longshift.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from longshift.observations import ok
+from longshift.run_input import RunInput
 from longshift.status import Status
 from longshift.turns import ModelFailure
 from tests.workflows.raw_runs import ended, given, started

@@ -13,9 +13,10 @@ from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.client import Client
 
 from longshift import Agent, ToolOutcomeUnknown, contracts, tool
-from longshift.contracts import RunInput, RunTool
+from longshift.contracts import RunTool
 from longshift.messages import ToolMessage
 from longshift.observations import ok, read
+from longshift.run_input import RunInput
 from longshift.status import Status
 from store.journal import Journal
 from store.tool_calls import Observed

@@ -17,9 +17,9 @@ from endpoints.config import Price, ReplayConfig, ReplayTurn
 from endpoints.replay import ReplayEndpoint
 from longshift import contracts
 from longshift.agent import Agent
-from longshift.contracts import RunInput
 from longshift.funds import Fund
 from longshift.inbox import MAX_TEXT_BYTES, MAX_WAITING_TEXT_BYTES
+from longshift.run_input import RunInput
 from longshift.status import Status
 from longshift.view import StateView
 from store.errors import JournalUnavailable

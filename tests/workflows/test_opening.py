@@ -11,10 +11,11 @@ from temporalio.exceptions import ApplicationError
 
 from activities import failures
 from longshift import contracts
-from longshift.contracts import OpenedRun, OpenRun, RunInput
+from longshift.contracts import OpenedRun, OpenRun
 from longshift.memory import KEPT
 from longshift.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from longshift.observations import ok
+from longshift.run_input import RunInput
 from longshift.status import Status
 from tests.workflows.raw_runs import ended, given, started
 from tests.workflows.running import PARROT, Script, activities_of, call, shop_open, working

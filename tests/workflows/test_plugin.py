@@ -13,6 +13,7 @@ from longshift.chain import Head
 from longshift.contracts import CallModel, Entry, RunResult, RunTool
 from longshift.messages import AssistantMessage, Payload, SystemMessage, ToolCall, ToolMessage, UserMessage
 from longshift.recording import Recorded
+from longshift.run_input import RunInput
 from longshift.status import Status
 from longshift.turns import Turn, Usage
 from tests.workflows.running import Script, call, shop_open
@@ -85,7 +86,7 @@ def test_whatever_may_be_none_is_none_by_default(model: type[BaseModel]) -> None
 
 @pytest.mark.asyncio(loop_scope="session")
 async def test_a_run_and_its_replay_go_through_the_same_plugin(client: Client, queue: str, journal_url: str) -> None:
-    given = contracts.RunInput(agent="shop", task="Look.")
+    given = RunInput(agent="shop", task="Look.")
     model = Script([call("1", "list_stock"), call("2", "product", sku="SKU-VANILLA")], "Done.")
     async with shop_open(client, queue, journal_url, shop, model):
         handle = await client.start_workflow(AgentRun.run, given, id=queue, task_queue=queue)

@@ -26,11 +26,12 @@ from endpoints.base import Reply, Request
 from endpoints.config import ReplayConfig
 from longshift import Agent, ToolContext, ToolFatal, ToolOutcomeUnknown, ToolRefused, contracts, tool, validate_episode
 from longshift.agent import UnknownOutcome
-from longshift.contracts import RanTool, RunInput, RunResult, RunTool
+from longshift.contracts import RanTool, RunResult, RunTool
 from longshift.effects import MAX_AGAIN
 from longshift.messages import AssistantMessage, ToolCall, ToolMessage
 from longshift.observations import kind_of
 from longshift.questions import Question
+from longshift.run_input import RunInput
 from longshift.tools import ToolTransient
 from longshift.turns import Usage
 from store.journal import Journal

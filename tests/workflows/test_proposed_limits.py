@@ -12,7 +12,8 @@ from endpoints.config import ReplayConfig
 from endpoints.replay import ReplayEndpoint
 from lab.budgets import propose
 from longshift.agent import Agent
-from longshift.contracts import RunInput, RunResult
+from longshift.contracts import RunResult
+from longshift.run_input import RunInput
 from longshift.status import Status
 from store.journal import Journal
 from store.runs import RunFigures

@@ -24,8 +24,8 @@ from client.shifts import Shifts
 from endpoints.base import Endpoint, Reply, Request
 from endpoints.config import OpenAIConfig, Price
 from longshift import Agent, ToolOutcomeUnknown, tool
-from longshift.contracts import RunInput
 from longshift.messages import ToolCall
+from longshift.run_input import RunInput
 from longshift.status import Status
 from longshift.turns import ModelFailure, Usage
 from store.journal import Journal

@@ -10,8 +10,8 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from longshift import contracts
-from longshift.contracts import RunInput
 from longshift.questions import Question
+from longshift.run_input import RunInput
 from longshift.status import Status
 from longshift.view import StateView
 from tests.workflows.raw_runs import Handle, ended, started, until, until_waiting
